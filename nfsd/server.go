@@ -1,0 +1,164 @@
+package nfsd
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/export"
+	"sluice/ioctx"
+	"sluice/nfsd/sendpath"
+	"sluice/rpc"
+)
+
+// Config says how the NFS service works. The zero value of a field takes the
+// default that is named.
+type Config struct {
+	// StateDir holds the handle key. Required.
+	StateDir string
+	// MaxRead is the longest READ in bytes, a power of two from 4 KiB to 4 MiB.
+	// Default 1 MiB.
+	MaxRead int
+	// SendPath is how READ data leaves. Default Auto.
+	SendPath sendpath.Mode
+	// MaxFiles bounds the open files kept. Default 4096.
+	MaxFiles int
+	// MaxPipes bounds the pipes in use. Default 512.
+	MaxPipes int
+	// Log receives what the operator should know. Default slog.Default.
+	Log *slog.Logger
+}
+
+func (c *Config) fill() error {
+	if c.StateDir == "" {
+		return errors.New("nfsd: Config.StateDir is empty")
+	}
+	if c.MaxRead == 0 {
+		c.MaxRead = 1 << 20
+	}
+	if c.MaxRead < 4<<10 || c.MaxRead > 4<<20 || c.MaxRead&(c.MaxRead-1) != 0 {
+		return fmt.Errorf("largest read of %d bytes: must be a power of two from 4 KiB to 4 MiB", c.MaxRead)
+	}
+	if c.MaxFiles == 0 {
+		c.MaxFiles = 4096
+	}
+	if c.MaxPipes == 0 {
+		c.MaxPipes = 512
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return nil
+}
+
+// Server is the NFS and MOUNT service. It has no network of its own: rpc.Server
+// runs its Programs.
+type Server struct {
+	cfg        Config
+	log        *slog.Logger
+	key        handleKey
+	switches   bool // may take on callers' identities
+	io         *ioctx.Context
+	send       *sendpath.Sender
+	identities identities
+	mounts     mountList
+
+	// sharesMu serializes changes of shares. Never held while a call waits.
+	sharesMu sync.Mutex
+	shares   atomic.Pointer[shareSet]
+}
+
+// NewServer makes a service that exports nothing yet.
+func NewServer(cfg Config) (*Server, error) {
+	if err := cfg.fill(); err != nil {
+		return nil, err
+	}
+	key, err := loadKey(cfg.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	io := &ioctx.Context{Files: ioctx.NewFiles(cfg.MaxFiles), Pipes: ioctx.NewPipes(cfg.MaxPipes)}
+	s := &Server{cfg: cfg, log: cfg.Log, key: key, switches: probeSwitch(), io: io,
+		send: sendpath.New(cfg.SendPath, io)}
+	s.SetExports(export.NewMatcher(new(export.Table), nil))
+	return s, nil
+}
+
+// Switches says whether the service can act as its callers. If not, it serves
+// everything with its own rights.
+func (s *Server) Switches() bool { return s.switches }
+
+// Stats is a snapshot of the service's counters.
+type Stats struct {
+	FilesOpen      int    // in the cache of open files
+	FilesOpened    uint64 // since start
+	FilesEvicted   uint64 // closed for want of room
+	PipesInUse     int
+	PipesMade      uint64
+	PipesDiscarded uint64 // closed because they were not empty
+	SendPath       string
+	ReadsInline    uint64 // copied into the reply batch
+	ReadsSpliced   uint64
+	ReadsCopied    uint64 // copied through a buffer
+	ReadsFallback  uint64 // copied though they should have been spliced
+	ReadsFetched   uint64 // whose data had to come from a disk
+}
+
+// Stats returns a snapshot.
+func (s *Server) Stats() Stats {
+	return Stats{
+		FilesOpen: s.io.Files.Len(), FilesOpened: s.io.Files.Opened.Load(), FilesEvicted: s.io.Files.Evicted.Load(),
+		PipesInUse: s.io.Pipes.InUse(), PipesMade: s.io.Pipes.Made.Load(), PipesDiscarded: s.io.Pipes.Discarded.Load(),
+		SendPath: s.send.Mode().String(), ReadsInline: s.send.Inline.Load(), ReadsSpliced: s.send.Spliced.Load(),
+		ReadsCopied: s.send.Copied.Load(), ReadsFallback: s.send.Fallback.Load(), ReadsFetched: s.io.Fetched.Load(),
+	}
+}
+
+// Close gives back what the service holds. No call may be under way.
+func (s *Server) Close() {
+	for _, sh := range s.shares.Load().byID {
+		sh.vol.close()
+	}
+	s.io.Files.Close()
+	s.io.Pipes.Close()
+}
+
+// probeSwitch runs canSwitch on a thread that ends afterwards.
+func probeSwitch() bool {
+	done := make(chan bool)
+	go func() {
+		// Not unlocked: the thread ends with the goroutine.
+		runtime.LockOSThread()
+		done <- canSwitch()
+	}()
+	return <-done
+}
+
+// worker is what a thread has of its own: its identity and its buffers. One call
+// at a time uses it.
+type worker struct {
+	srv     *Server
+	now     *identity // who the thread acts as; nil if unknown
+	target  target
+	child   attr
+	kh      kernelHandle
+	how     unix.OpenHow
+	groups  [rpc.MaxGroups]uint32
+	path    [32]byte
+	name    [nfs3MaxName + 1]byte
+	fh      [nfs3FHSize]byte
+	dirbuf  []byte // made when first needed
+	listing listing
+}
+
+// NewThread is rpc.Config.NewThread.
+func (s *Server) NewThread() any { return &worker{srv: s} }
+
+// NewConn is rpc.Config.NewConn.
+func (s *Server) NewConn(netip.AddrPort) any { return new(connState) }

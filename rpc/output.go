@@ -1,0 +1,99 @@
+package rpc
+
+import "golang.org/x/sys/unix"
+
+// segment is a stretch of parked output: bytes of the parked buffer, then
+// perhaps a payload.
+type segment struct {
+	end     int // end of the bytes in parked.buf
+	payload Payload
+}
+
+// parked is what a full socket left behind, in order.
+type parked struct {
+	buf   []byte
+	sent  int // bytes of buf that have left
+	segs  []segment
+	first int // segments before this one have left
+	bytes int // payload and buffer bytes not sent yet
+}
+
+func (p *parked) empty() bool { return p.bytes == 0 }
+
+// add parks bytes.
+func (p *parked) add(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	p.buf = append(p.buf, b...)
+	p.bytes += len(b)
+	if n := len(p.segs); n > p.first && p.segs[n-1].payload == nil {
+		p.segs[n-1].end = len(p.buf)
+		return
+	}
+	p.segs = append(p.segs, segment{end: len(p.buf)})
+}
+
+// addPayload parks a payload behind the bytes, with the padding it needs.
+func (p *parked) addPayload(pl Payload, pad int) {
+	p.bytes += pl.Len()
+	p.segs = append(p.segs, segment{end: len(p.buf), payload: pl})
+	p.add(zeros[:pad])
+}
+
+var zeros [3]byte
+
+// flush sends what it can. It returns nil when the socket is full or nothing is
+// left, and another error when the connection is broken.
+func (p *parked) flush(fd int) error {
+	for p.first < len(p.segs) {
+		s := &p.segs[p.first]
+		more := p.first < len(p.segs)-1
+		n, err := p.sendSegment(fd, s, more)
+		p.bytes -= n
+		switch {
+		case err == unix.EAGAIN:
+			return nil
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return err
+		case p.sent == s.end && (s.payload == nil || s.payload.Len() == 0):
+			if s.payload != nil {
+				s.payload.Release()
+			}
+			p.first++
+		}
+	}
+	p.reset()
+	return nil
+}
+
+// sendSegment makes one send: bytes of the segment first, then its payload.
+func (p *parked) sendSegment(fd int, s *segment, more bool) (int, error) {
+	if p.sent == s.end {
+		return s.payload.SendTo(fd, more)
+	}
+	flags := 0
+	if more || s.payload != nil {
+		flags = unix.MSG_MORE
+	}
+	n, err := send(fd, p.buf[p.sent:s.end], flags)
+	p.sent += n
+	return n, err
+}
+
+// reset forgets everything, keeping small buffers for next time.
+func (p *parked) reset() {
+	for i := p.first; i < len(p.segs); i++ {
+		if pl := p.segs[i].payload; pl != nil {
+			pl.Release()
+		}
+	}
+	clear(p.segs)
+	const keep = 16 << 10
+	if cap(p.buf) > keep {
+		p.buf = nil
+	}
+	*p = parked{buf: p.buf[:0], segs: p.segs[:0]}
+}

@@ -1,0 +1,277 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Config says what a Server serves. Programs, Threads and MaxConns must be set.
+type Config struct {
+	Programs []Program
+	// Threads is the number of server threads, at least 1.
+	Threads int
+	// MaxConns bounds the TCP connections, at least 1.
+	MaxConns int
+	// NewThread makes the value that Call.Thread holds on a thread. It runs on
+	// that thread, which is locked to its goroutine. May be nil.
+	NewThread func() any
+	// NewConn makes the value that Call.Conn holds on a connection. May be nil.
+	NewConn func(peer netip.AddrPort) any
+	// Log receives what the operator should know. Nil means slog.Default.
+	Log *slog.Logger
+}
+
+func (c *Config) validate() error {
+	switch {
+	case len(c.Programs) == 0:
+		return errors.New("rpc: Config.Programs is empty")
+	case c.Threads < 1:
+		return fmt.Errorf("rpc: Config.Threads is %d, must be at least 1", c.Threads)
+	case c.MaxConns < 1:
+		return fmt.Errorf("rpc: Config.MaxConns is %d, must be at least 1", c.MaxConns)
+	}
+	if c.NewThread == nil {
+		c.NewThread = func() any { return nil }
+	}
+	if c.NewConn == nil {
+		c.NewConn = func(netip.AddrPort) any { return nil }
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return nil
+}
+
+// Server answers RPC calls on its listeners.
+type Server struct {
+	cfg     Config
+	table   *table
+	poll    *poller
+	conns   *connTable
+	waiters *waiters
+	threads []*thread
+
+	listeners []int // TCP, non-blocking
+	packet    []*packetSocket
+	wakeFD    int
+
+	draining atomic.Bool
+	stopped  atomic.Bool
+	running  sync.WaitGroup
+	stop     chan struct{}
+
+	accepted atomic.Uint64
+	refused  atomic.Uint64
+	lastFull atomic.Int64 // when a refusal was last logged, Unix seconds
+}
+
+// NewServer makes a server that has no listeners yet.
+func NewServer(cfg Config) (*Server, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	poll, err := newPoller()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, table: newTable(cfg.Programs), poll: poll,
+		conns: newConnTable(cfg.MaxConns), stop: make(chan struct{})}
+	s.waiters = newWaiters(s)
+	return s, nil
+}
+
+// Listen adds a TCP listener, which the server owns from then on.
+func (s *Server) Listen(l *net.TCPListener) error {
+	defer l.Close()
+	f, err := l.File()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	// os.File.Fd makes a descriptor blocking, so the server keeps one of its own.
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("fcntl", err)
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
+		return os.NewSyscallError("fcntl", err)
+	}
+	s.listeners = append(s.listeners, fd)
+	return nil
+}
+
+// Start begins to serve.
+func (s *Server) Start() error {
+	for i, l := range s.listeners {
+		if err := s.poll.addListener(l, i); err != nil {
+			return err
+		}
+	}
+	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return os.NewSyscallError("eventfd", err)
+	}
+	s.wakeFD = wake
+	for i := range s.cfg.Threads {
+		t := newThread(s)
+		s.threads = append(s.threads, t)
+		s.running.Go(func() { t.loop(i) })
+	}
+	for _, p := range s.packet {
+		go p.loop()
+	}
+	go s.waiters.shrinkLoop(s.stop)
+	return nil
+}
+
+// accept takes connections from a listener.
+func (s *Server) accept(index int) {
+	if index >= len(s.listeners) {
+		return // the wake-up descriptor: the thread's loop looks at stopped
+	}
+	for range acceptBatch {
+		fd, sa, err := unix.Accept4(s.listeners[index], unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		switch err {
+		case nil:
+			s.admit(fd, sa)
+		case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
+			// The connection stays in the backlog; do not spin on it.
+			s.logFull("cannot accept a connection", err)
+			time.Sleep(10 * time.Millisecond)
+			return
+		default: // EAGAIN, or an error of the connection that went away (accept(2))
+			return
+		}
+	}
+}
+
+func (s *Server) admit(fd int, sa unix.Sockaddr) {
+	c := &Conn{srv: s, fd: fd, peer: addrPort(sa)}
+	c.local = s.cfg.NewConn(c.peer)
+	// Replies leave in whole batches, so Nagle's delay only hurts. Keepalive finds
+	// peers that vanished. Neither can fail on a connected TCP socket.
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1)
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 60)
+	if s.draining.Load() || !s.conns.put(c) {
+		s.refused.Add(1)
+		s.logFull("connection refused", fmt.Errorf("%d connections are open, the most allowed", s.conns.len()))
+		_ = unix.Close(fd)
+		return
+	}
+	s.accepted.Add(1)
+	if err := s.poll.add(c); err != nil {
+		s.logFull("connection refused", err)
+		c.close(nil)
+	}
+}
+
+// logFull logs at most once a second.
+func (s *Server) logFull(msg string, err error) {
+	now := time.Now().Unix()
+	if last := s.lastFull.Load(); last != now && s.lastFull.CompareAndSwap(last, now) {
+		s.cfg.Log.Warn(msg, "error", err)
+	}
+}
+
+func (s *Server) forget(c *Conn, err error) {
+	s.conns.remove(c)
+	if !expected(err) {
+		s.cfg.Log.Debug("connection closed", "peer", c.peer, "error", err)
+	}
+}
+
+// Shutdown drains: no new connections, no new calls; what has been received is
+// answered; then connections close. It returns ctx's error if that came first.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.draining.Store(true)
+	for _, l := range s.listeners {
+		_ = unix.Close(l)
+	}
+	for _, p := range s.packet {
+		p.close()
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	var err error
+	for s.conns.len() > 0 && err == nil {
+		s.conns.each((*Conn).poke)
+		select {
+		case <-ctx.Done():
+			err = fmt.Errorf("%d connections still had replies to take: %w", s.conns.len(), ctx.Err())
+		case <-tick.C:
+		}
+	}
+	s.halt()
+	return err
+}
+
+// halt ends the threads and closes what is left.
+func (s *Server) halt() {
+	s.stopped.Store(true)
+	close(s.stop)
+	// Level-triggered and never read, so that it wakes every thread.
+	if err := s.poll.addListener(s.wakeFD, len(s.listeners)); err == nil {
+		_, _ = unix.Write(s.wakeFD, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	}
+	s.running.Wait()
+	s.conns.each(func(c *Conn) { c.close(nil) })
+	_ = unix.Close(s.wakeFD)
+	_ = unix.Close(s.poll.fd)
+}
+
+func (s *Server) newCounters() counters { return make(counters, len(s.table.names)) }
+
+// Stats is a snapshot of the server's counters.
+type Stats struct {
+	Connections int               // open TCP connections
+	Accepted    uint64            // since start
+	Refused     uint64            // since start, for want of room
+	Waiting     int               // waiting threads
+	Calls       map[string]uint64 // answered, by program/version/procedure
+}
+
+// Stats returns a snapshot.
+func (s *Server) Stats() Stats {
+	st := Stats{Connections: s.conns.len(), Accepted: s.accepted.Load(), Refused: s.refused.Load(),
+		Calls: make(map[string]uint64)}
+	add := func(c counters) {
+		for i := range c {
+			if n := c[i].Load(); n > 0 {
+				st.Calls[s.table.names[i]] += n
+			}
+		}
+	}
+	for _, t := range s.threads {
+		add(t.counts)
+	}
+	s.waiters.mu.Lock()
+	defer s.waiters.mu.Unlock()
+	st.Waiting = s.waiters.threads
+	for _, c := range s.waiters.counts {
+		add(c)
+	}
+	return st
+}
+
+// addrPort converts a socket address; IPv4-mapped IPv6 becomes IPv4.
+func addrPort(sa unix.Sockaddr) netip.AddrPort {
+	switch a := sa.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port))
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr).Unmap(), uint16(a.Port))
+	}
+	return netip.AddrPort{}
+}
