@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Conn is one TCP connection. One thread at a time visits it; that thread owns
-// every field that says nothing else.
+// Conn is one TCP connection. Its home thread alone visits it and owns every
+// field that says nothing else.
 type Conn struct {
 	srv  *Server
 	fd   int
@@ -21,63 +21,86 @@ type Conn struct {
 	// local is what Config.NewConn made.
 	local any
 
-	// visits says whether a thread is here: idle, busy, or busy with an event
-	// that came meanwhile.
-	visits atomic.Int32
-
 	saved   []byte // received, not served yet
 	saved0  []byte // the same buffer from its start, for reuse
 	out     parked
 	waiting int  // calls on waiting threads or in done
 	eof     bool // the peer has sent its last byte
 
-	// mu guards closed and done, which waiting threads touch too.
+	// work is the cost of what was done for the connection so far, for balance.go;
+	// moveTo is where the balancer wants it.
+	work   atomic.Uint64
+	moveTo atomic.Pointer[thread]
+	// balanced is the work that the balancer has seen; it alone uses it.
+	balanced uint64
+
+	// mu guards the fields below, which other threads touch too.
 	mu     sync.Mutex
+	home   *thread
+	armed  uint32 // what the epoll waits for
 	closed bool
 	done   []*waitingCall
 }
 
-const (
-	connIdle = iota
-	connBusy
-	connDirty
-)
-
-// enter takes the connection for a visit. If another thread is here, it is told
-// to look again, and enter returns false.
-func (c *Conn) enter() bool {
-	for {
-		switch c.visits.Load() {
-		case connIdle:
-			if c.visits.CompareAndSwap(connIdle, connBusy) {
-				return true
-			}
-		case connBusy:
-			if c.visits.CompareAndSwap(connBusy, connDirty) {
-				return false
-			}
-		default:
-			return false
-		}
+// leave ends a visit: the connection waits for what it needs now, or goes to the
+// end of the queue if there is more to do. It moves to another thread here if it
+// is to.
+func (c *Conn) leave(more bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	events := c.interest()
+	if more || len(c.done) > 0 && c.out.empty() {
+		events = anyEvent
+	}
+	if to := c.moveTo.Load(); to != nil {
+		c.moveTo.Store(nil)
+		c.move(to, events)
+		return
+	}
+	if events != c.armed {
+		c.armed = events
+		c.home.poll.arm(c, events)
 	}
 }
 
-// leave ends a visit. It returns false if an event came meanwhile.
-func (c *Conn) leave() bool {
-	if c.visits.CompareAndSwap(connBusy, connIdle) {
-		return true
+// move gives the connection a new home, which may visit it at once.
+func (c *Conn) move(to *thread, events uint32) {
+	from := c.home
+	if from == to {
+		c.armed = events
+		from.poll.arm(c, events)
+		return
 	}
-	c.visits.Store(connBusy)
-	return false
+	from.poll.remove(c)
+	from.conns.Add(-1)
+	to.conns.Add(1)
+	c.home, c.armed = to, events
+	// It fails only for want of kernel memory; then the peer's retransmissions
+	// find a dead connection and it comes back with another.
+	_ = to.poll.add(c, events)
 }
 
 // full says that the connection holds as much as it may: no further call is
 // taken from it until some of that has left.
 func (c *Conn) full() bool { return c.out.bytes >= maxParked || c.waiting >= maxWaiting }
 
-// poke makes the connection ready again, at the end of the epoll's queue. Its
-// socket being writable is what makes the event; while it is not, the event
-// comes when it becomes so, and until then there is nothing to do here.
+// interest is what the connection waits for after a visit.
+func (c *Conn) interest() uint32 {
+	var events uint32 // a broken connection is reported unasked
+	if !c.out.empty() {
+		events |= unix.EPOLLOUT
+	}
+	if !c.full() && !c.eof {
+		events |= unix.EPOLLIN
+	}
+	return events
+}
+
+// anyEvent is always there or will come: while a socket is not writable there is
+// nothing to be done for its connection.
+const anyEvent = unix.EPOLLIN | unix.EPOLLOUT
+
+// poke has the connection visited.
 func (c *Conn) poke() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,8 +108,9 @@ func (c *Conn) poke() {
 }
 
 func (c *Conn) pokeLocked() {
-	if !c.closed {
-		c.srv.poll.rearm(c)
+	if !c.closed && c.armed != anyEvent {
+		c.armed = anyEvent
+		c.home.poll.arm(c, anyEvent)
 	}
 }
 
@@ -99,9 +123,7 @@ func (c *Conn) complete(w *waitingCall) {
 		return
 	}
 	c.done = append(c.done, w)
-	if len(c.done) == 1 {
-		c.pokeLocked()
-	}
+	c.pokeLocked()
 }
 
 // takeDone returns a call that has finished waiting, or nil.

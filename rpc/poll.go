@@ -8,12 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poller is the epoll that all server threads wait on. Connections are
-// edge-triggered: an event goes to one thread, and comes again only after
-// something new happened or after rearm.
+// poller is a server thread's epoll. A connection belongs to one thread, its
+// home, and is in that thread's epoll alone, level-triggered. So its data stays
+// in one CPU's caches, a call that arrives during a visit wakes nobody, and what
+// the connection waits for is changed only when it becomes full or is so no
+// longer. (One epoll for all threads moved busy connections between CPUs and cost
+// 40 % more CPU per byte.)
 type poller struct{ fd int }
-
-const connEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
 
 // listenerGen marks events of listeners; connections count from 1.
 const listenerGen = 0
@@ -30,25 +31,37 @@ func (p *poller) wait(events []unix.EpollEvent) (int, error) {
 	return unix.EpollWait(p.fd, events, -1)
 }
 
-func (p *poller) add(c *Conn) error {
-	ev := unix.EpollEvent{Events: connEvents, Fd: int32(c.slot), Pad: int32(c.gen)}
+// add registers a connection that waits for events.
+func (p *poller) add(c *Conn, events uint32) error {
+	ev := c.event(events)
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, c.fd, &ev))
 }
 
-// rearm makes an event at once if the connection is readable or writable, else
-// when it becomes so (epoll_ctl(2) EPOLL_CTL_MOD looks at the file anew). The
-// event is queued behind those of other connections.
-func (p *poller) rearm(c *Conn) {
-	ev := unix.EpollEvent{Events: connEvents, Fd: int32(c.slot), Pad: int32(c.gen)}
-	// It can fail only for a descriptor that is not there; the caller holds c.mu
-	// and has looked at c.closed.
+// arm changes what a connection waits for. The caller holds c.mu and has looked
+// at c.closed, so the descriptor is there and the call cannot fail.
+func (p *poller) arm(c *Conn, events uint32) {
+	ev := c.event(events)
 	_ = unix.EpollCtl(p.fd, unix.EPOLL_CTL_MOD, c.fd, &ev)
 }
 
-// addListener registers a listening socket or the wake-up descriptor,
-// level-triggered. EPOLLEXCLUSIVE would only matter with several epolls.
+// remove takes a connection out; the same holds as for arm.
+func (p *poller) remove(c *Conn) { _ = unix.EpollCtl(p.fd, unix.EPOLL_CTL_DEL, c.fd, nil) }
+
+func (c *Conn) event(events uint32) unix.EpollEvent {
+	return unix.EpollEvent{Events: events, Fd: int32(c.slot), Pad: int32(c.gen)}
+}
+
+// addListener registers a listening socket, of which a connection wakes one
+// thread.
 func (p *poller) addListener(fd, index int) error {
-	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(index), Pad: listenerGen}
+	return p.addShared(fd, index, unix.EPOLLIN|unix.EPOLLEXCLUSIVE)
+}
+
+// addWake registers the wake-up descriptor, which wakes every thread.
+func (p *poller) addWake(fd, index int) error { return p.addShared(fd, index, unix.EPOLLIN) }
+
+func (p *poller) addShared(fd, index int, events uint32) error {
+	ev := unix.EpollEvent{Events: events, Fd: int32(index), Pad: listenerGen}
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, fd, &ev))
 }
 

@@ -56,7 +56,6 @@ func (c *Config) validate() error {
 type Server struct {
 	cfg     Config
 	table   *table
-	poll    *poller
 	conns   *connTable
 	waiters *waiters
 	threads []*thread
@@ -80,13 +79,15 @@ func NewServer(cfg Config) (*Server, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	poll, err := newPoller()
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{cfg: cfg, table: newTable(cfg.Programs), poll: poll,
-		conns: newConnTable(cfg.MaxConns), stop: make(chan struct{})}
+	s := &Server{cfg: cfg, table: newTable(cfg.Programs), conns: newConnTable(cfg.MaxConns), stop: make(chan struct{})}
 	s.waiters = newWaiters(s)
+	for i := range cfg.Threads {
+		t, err := newThread(s, i)
+		if err != nil {
+			return nil, err
+		}
+		s.threads = append(s.threads, t)
+	}
 	return s, nil
 }
 
@@ -113,25 +114,29 @@ func (s *Server) Listen(l *net.TCPListener) error {
 
 // Start begins to serve.
 func (s *Server) Start() error {
-	for i, l := range s.listeners {
-		if err := s.poll.addListener(l, i); err != nil {
-			return err
-		}
-	}
 	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return os.NewSyscallError("eventfd", err)
 	}
 	s.wakeFD = wake
-	for i := range s.cfg.Threads {
-		t := newThread(s)
-		s.threads = append(s.threads, t)
-		s.running.Go(func() { t.loop(i) })
+	for _, t := range s.threads {
+		for i, l := range s.listeners {
+			if err := t.poll.addListener(l, i); err != nil {
+				return err
+			}
+		}
+		if err := t.poll.addWake(wake, len(s.listeners)); err != nil {
+			return err
+		}
+	}
+	for _, t := range s.threads {
+		s.running.Go(t.loop)
 	}
 	for _, p := range s.packet {
 		go p.loop()
 	}
 	go s.waiters.shrinkLoop(s.stop)
+	go s.balanceLoop(s.stop)
 	return nil
 }
 
@@ -171,7 +176,9 @@ func (s *Server) admit(fd int, sa unix.Sockaddr) {
 		return
 	}
 	s.accepted.Add(1)
-	if err := s.poll.add(c); err != nil {
+	c.home, c.armed = s.lightest(), unix.EPOLLIN
+	c.home.conns.Add(1)
+	if err := c.home.poll.add(c, c.armed); err != nil {
 		s.logFull("connection refused", err)
 		c.close(nil)
 	}
@@ -186,6 +193,7 @@ func (s *Server) logFull(msg string, err error) {
 }
 
 func (s *Server) forget(c *Conn, err error) {
+	c.home.conns.Add(-1)
 	s.conns.remove(c)
 	if !expected(err) {
 		s.cfg.Log.Debug("connection closed", "peer", c.peer, "error", err)
@@ -221,14 +229,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) halt() {
 	s.stopped.Store(true)
 	close(s.stop)
-	// Level-triggered and never read, so that it wakes every thread.
-	if err := s.poll.addListener(s.wakeFD, len(s.listeners)); err == nil {
-		_, _ = unix.Write(s.wakeFD, []byte{1, 0, 0, 0, 0, 0, 0, 0})
-	}
+	// Never read, so that it wakes every thread.
+	_, _ = unix.Write(s.wakeFD, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	s.running.Wait()
 	s.conns.each(func(c *Conn) { c.close(nil) })
 	_ = unix.Close(s.wakeFD)
-	_ = unix.Close(s.poll.fd)
+	for _, t := range s.threads {
+		_ = unix.Close(t.poll.fd)
+	}
 }
 
 func (s *Server) newCounters() counters { return make(counters, len(s.table.names)) }

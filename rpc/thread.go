@@ -5,55 +5,52 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
 
-// thread is a server thread: a goroutine locked to an OS thread that visits
-// ready connections. All threads wait on one epoll, so whichever is free takes
-// the next connection.
+// thread is a server thread: a goroutine locked to an OS thread that visits the
+// connections whose home it is when they are ready.
 type thread struct {
 	callEnv
-	srv *Server
-	in  []byte
+	srv  *Server
+	id   int
+	poll *poller
+	in   []byte
 	// calls and moved count the calls and the bytes of replies of this visit.
 	calls, moved int
-	// batch is how many ready connections to take at once: many while visits are
-	// cheap, one while they are long and other threads should have the rest.
-	batch int
+	// conns counts the connections at home here.
+	conns atomic.Int32
 }
 
-const maxBatch = 16
+const maxEvents = 32
 
-func newThread(s *Server) *thread {
-	t := &thread{srv: s, in: make([]byte, recvBuffer), batch: 1}
+func newThread(s *Server, id int) (*thread, error) {
+	poll, err := newPoller()
+	if err != nil {
+		return nil, err
+	}
+	t := &thread{srv: s, id: id, poll: poll, in: make([]byte, recvBuffer)}
 	t.table, t.counts = s.table, s.newCounters()
 	t.call.Reply = make([]byte, 0, outBuffer)
-	return t
+	return t, nil
 }
 
 // loop serves until the server stops. The OS thread ends with it, since handlers
 // may have changed its credentials.
-func (t *thread) loop(id int) {
+func (t *thread) loop() {
 	runtime.LockOSThread()
-	setThreadName(fmt.Sprintf("sl-t%02d", id))
+	setThreadName(fmt.Sprintf("sl-t%02d", t.id))
 	t.call.Thread = t.srv.cfg.NewThread()
-	var events [maxBatch]unix.EpollEvent
+	var events [maxEvents]unix.EpollEvent
 	for !t.srv.stopped.Load() {
-		n, err := t.srv.poll.wait(events[:t.batch])
+		n, err := t.poll.wait(events[:])
 		if err != nil && err != unix.EINTR {
 			panic(fmt.Sprintf("rpc: epoll_wait: %v", err)) // only a bad descriptor or address can do this
 		}
-		long := false
 		for i := range events[:max(n, 0)] {
-			t.moved = 0 // an event may lead to no visit
 			t.dispatch(&events[i])
-			long = long || t.moved > flushAt
-		}
-		if long {
-			t.batch = 1
-		} else {
-			t.batch = min(2*t.batch, maxBatch)
 		}
 	}
 }
@@ -65,25 +62,19 @@ func (t *thread) dispatch(ev *unix.EpollEvent) {
 		return
 	}
 	c := t.srv.conns.get(slot, gen)
-	if c == nil || !c.enter() {
+	if c == nil {
 		return
 	}
-	for {
-		more, err := t.visit(c)
-		if err != nil {
-			c.close(err)
-			return
-		}
-		if more {
-			// Its turn is over: the connection goes to the end of the queue.
-			c.visits.Store(connIdle)
-			c.poke()
-			return
-		}
-		if c.leave() {
-			return
-		}
+	if ev.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		c.close(nil) // both directions are gone: nothing can be sent any more
+		return
 	}
+	more, err := t.visit(c)
+	if err != nil {
+		c.close(err)
+		return
+	}
+	c.leave(more)
 }
 
 // visit does what can be done for a connection now, within the bounds of one
@@ -103,6 +94,7 @@ func (t *thread) visit(c *Conn) (more bool, err error) {
 		err = t.flush(c, false)
 	}
 	t.call.Reply = t.call.Reply[:0]
+	c.work.Store(c.work.Load() + uint64(t.calls*callCost+t.moved/bytesPerCost))
 	if err == nil && !t.turnOver() && c.finished() {
 		err = io.EOF
 	}
@@ -149,8 +141,8 @@ func (t *thread) serve(c *Conn) error {
 		case got == 0:
 			c.eof, drained = true, true
 		default:
-			// A short read means that the socket is empty; what comes later makes
-			// an event of its own (epoll(7), edge-triggered).
+			// A short read means that the socket is empty; what has come since
+			// makes an event when the connection is armed.
 			drained = got < len(t.in)-n
 			n += got
 		}
