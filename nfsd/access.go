@@ -65,7 +65,7 @@ func (w *worker) accessBits(t *target, asked uint32) uint32 {
 // have changed the mode after his client opened the file; and who may execute a
 // file may read it, for the client has to load it.
 func (w *worker) checkRead(t *target) nfsstat3 {
-	if t.obj.mayRead(t.id, t.attr.Ctim) {
+	if t.obj.may(t.id, t.attr.Ctim) {
 		return nfs3OK
 	}
 	fd := t.file.Path()
@@ -78,6 +78,18 @@ func (w *worker) checkRead(t *target) nfsstat3 {
 			return statusOf(err)
 		}
 	}
-	t.obj.allowRead(t.id, t.attr.Ctim)
+	t.obj.allow(t.id, t.attr.Ctim)
+	return nfs3OK
+}
+
+// checkSearch says whether the caller may look names up in a directory.
+func (w *worker) checkSearch(t *target) nfsstat3 {
+	if t.obj.may(t.id, t.attr.Ctim) {
+		return nfs3OK
+	}
+	if err := w.access(t.id, t.file.Path(), unix.X_OK); err != nil {
+		return statusOf(err)
+	}
+	t.obj.allow(t.id, t.attr.Ctim)
 	return nfs3OK
 }

@@ -48,25 +48,45 @@ func (w *worker) lookup(c *rpc.Call, dir *target, name []byte) ([]byte, nfsstat3
 	if st := checkName(name); st != nfs3OK {
 		return nil, st
 	}
-	if st := w.become(dir.id); st != nfs3OK {
+	if st := w.checkSearch(dir); st != nfs3OK {
 		return nil, st
 	}
 	self := string(name) == "."
 	up := string(name) == ".."
-	if self || up {
-		if err := faccess(dir.file.Path(), unix.X_OK); err != nil {
-			return nil, statusOf(err)
-		}
-	}
-	if self || up && bytes.Equal(dir.file.Handle(), dir.vol.root) {
+	switch {
+	case self, up && bytes.Equal(dir.file.Handle(), dir.vol.root):
 		// The parent of an export's root is the root: what is above is not exported.
 		w.child = dir.attr
 		return dir.file.Handle(), nfs3OK
-	}
-	if up {
+	case up:
 		return w.lookupParent(c, dir)
 	}
+	if fh := w.lookupKnown(c, dir, name); fh != nil {
+		return fh, nfs3OK
+	}
 	return w.lookupChild(c, dir, name)
+}
+
+// lookupKnown answers from what was found before, or returns nil.
+func (w *worker) lookupKnown(c *rpc.Call, dir *target, name []byte) []byte {
+	if dir.vol.slow {
+		return nil
+	}
+	key := w.srv.names.get(dir.obj, &dir.attr, name)
+	if key == nil {
+		return nil
+	}
+	file := w.srv.io.Files.Get(key)
+	if file == nil {
+		return nil
+	}
+	defer file.Release()
+	if w.stat(c, file.Path(), &w.child.Stat_t) != nil || dir.vol.deleted(&w.child.Stat_t) {
+		return nil
+	}
+	w.child.fsid = dir.vol.fsid
+	w.srv.names.Hits.Add(1)
+	return append(w.fh[:0], file.Handle()...)
 }
 
 // checkName judges a name. Any bytes but '/' and NUL make a name.
@@ -89,6 +109,9 @@ func (w *worker) lookupChild(c *rpc.Call, dir *target, name []byte) ([]byte, nfs
 		w.how.Resolve |= resolveCached
 	}
 	w.name[copy(w.name[:], name)] = 0
+	if st := w.become(dir.id); st != nfs3OK {
+		return nil, st
+	}
 	fd, err := openat2(dir.file.Path(), &w.name[0], &w.how)
 	if err != nil {
 		// EAGAIN: not cached. EINVAL: a kernel before 5.12, without RESOLVE_CACHED.
@@ -97,7 +120,12 @@ func (w *worker) lookupChild(c *rpc.Call, dir *target, name []byte) ([]byte, nfs
 		}
 		return nil, lookupStatus(err)
 	}
-	return w.found(c, dir, fd, bodyOf(dir.file.Handle()))
+	fh, st := w.found(c, dir, fd, bodyOf(dir.file.Handle()))
+	if st == nfs3OK && !dir.vol.slow {
+		key, _ := ioctx.MakeKey(fh)
+		w.srv.names.put(dir.obj, &dir.attr, name, &key)
+	}
+	return fh, st
 }
 
 // lookupStatus maps what openat2(2) says of one component.
@@ -137,7 +165,7 @@ func (w *worker) remember(v *volume, handle []byte, fd int, typ uint32) {
 		unix.Close(fd)
 		return
 	}
-	file, err := w.srv.io.Files.Add(&key, fd, &object{vol: v, typ: typ})
+	file, err := w.srv.io.Files.Add(&key, fd, newObject(v, typ))
 	if err != nil {
 		unix.Close(fd) // the cache is full of files in use; do without
 		return
@@ -153,6 +181,9 @@ func (w *worker) lookupParent(c *rpc.Call, dir *target) ([]byte, nfsstat3) {
 	}
 	w.how = unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}
 	w.name[copy(w.name[:], "..")] = 0
+	if st := w.become(dir.id); st != nfs3OK {
+		return nil, st
+	}
 	fd, err := openat2(dir.file.Path(), &w.name[0], &w.how)
 	if err != nil {
 		return nil, lookupStatus(err)

@@ -3,7 +3,6 @@ package nfsd
 import (
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,10 +15,19 @@ type object struct {
 	vol *volume
 	// typ is the S_IFMT part of the mode; an inode never changes it.
 	typ uint32
-	// reads are callers who may read the file. They hold while its ctime is what
-	// it was, since every change of mode, owner or ACL changes that.
-	reads [4]atomic.Pointer[verdict]
-	next  atomic.Uint32
+	// number spreads what is kept by object over tables.
+	number uint64
+	// allowed are callers who may read the file, or search the directory. They
+	// hold while its ctime is what it was, since every change of mode, owner or
+	// ACL changes that.
+	allowed [4]atomic.Pointer[verdict]
+	next    atomic.Uint32
+}
+
+var objects atomic.Uint64
+
+func newObject(v *volume, typ uint32) *object {
+	return &object{vol: v, typ: typ, number: objects.Add(1)}
 }
 
 type verdict struct {
@@ -27,27 +35,21 @@ type verdict struct {
 	ctime unix.Timespec
 }
 
-// ctimeSettled is how old a ctime must be before a verdict is kept for it: file
-// systems stamp with a clock that ticks every 1 to 10 ms, so that two changes in
-// one tick have the same ctime.
-const ctimeSettled = 100 * time.Millisecond
-
-// mayRead looks for a verdict.
-func (o *object) mayRead(id *identity, ctime unix.Timespec) bool {
-	for i := range o.reads {
-		if v := o.reads[i].Load(); v != nil && v.id == id && v.ctime == ctime {
+// may looks for a verdict.
+func (o *object) may(id *identity, ctime unix.Timespec) bool {
+	for i := range o.allowed {
+		if v := o.allowed[i].Load(); v != nil && v.id == id && v.ctime == ctime {
 			return true
 		}
 	}
 	return false
 }
 
-// allowRead keeps a verdict.
-func (o *object) allowRead(id *identity, ctime unix.Timespec) {
-	if time.Since(time.Unix(ctime.Unix())) < ctimeSettled {
-		return
+// allow keeps a verdict.
+func (o *object) allow(id *identity, ctime unix.Timespec) {
+	if settled(ctime) {
+		o.allowed[o.next.Add(1)%uint32(len(o.allowed))].Store(&verdict{id, ctime})
 	}
-	o.reads[o.next.Add(1)%uint32(len(o.reads))].Store(&verdict{id, ctime})
 }
 
 // target is the object that a call is about, with its attributes, and the caller
@@ -170,7 +172,7 @@ func (w *worker) share(t *target, key *ioctx.Key, fd int) nfsstat3 {
 		return statusOf(err)
 	}
 	typ := st.Mode & unix.S_IFMT
-	if st.Nlink == 0 || (typ == unix.S_IFDIR && !t.vol.contains(fd)) {
+	if t.vol.deleted(&st) || (typ == unix.S_IFDIR && !t.vol.contains(fd)) {
 		unix.Close(fd)
 		return nfs3ErrStale
 	}
@@ -178,7 +180,7 @@ func (w *worker) share(t *target, key *ioctx.Key, fd int) nfsstat3 {
 }
 
 func (w *worker) add(t *target, key *ioctx.Key, fd int, typ uint32) nfsstat3 {
-	file, err := w.srv.io.Files.Add(key, fd, &object{vol: t.vol, typ: typ})
+	file, err := w.srv.io.Files.Add(key, fd, newObject(t.vol, typ))
 	if err != nil {
 		unix.Close(fd)
 		return nfs3ErrJukebox
@@ -194,7 +196,7 @@ func (w *worker) getattr(c *rpc.Call, t *target) nfsstat3 {
 	if err != nil {
 		return statusOf(err)
 	}
-	if t.attr.Nlink == 0 {
+	if t.vol.deleted(&t.attr.Stat_t) {
 		w.srv.io.Files.Drop(t.file)
 		return nfs3ErrStale
 	}

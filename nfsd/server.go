@@ -3,6 +3,7 @@ package nfsd
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"net/netip"
 	"runtime"
@@ -67,6 +68,7 @@ type Server struct {
 	io         *ioctx.Context
 	send       *sendpath.Sender
 	identities identities
+	names      names
 	mounts     mountList
 
 	// sharesMu serializes changes of shares. Never held while a call waits.
@@ -86,6 +88,7 @@ func NewServer(cfg Config) (*Server, error) {
 	io := &ioctx.Context{Files: ioctx.NewFiles(cfg.MaxFiles), Pipes: ioctx.NewPipes(cfg.MaxPipes)}
 	s := &Server{cfg: cfg, log: cfg.Log, key: key, switches: probeSwitch(), io: io,
 		send: sendpath.New(cfg.SendPath, io)}
+	s.names.seed = maphash.MakeSeed()
 	s.SetExports(export.NewMatcher(new(export.Table), nil))
 	return s, nil
 }
@@ -108,6 +111,7 @@ type Stats struct {
 	ReadsCopied    uint64 // copied through a buffer
 	ReadsFallback  uint64 // copied though they should have been spliced
 	ReadsFetched   uint64 // whose data had to come from a disk
+	NamesKnown     uint64 // LOOKUPs answered from what was found before
 }
 
 // Stats returns a snapshot.
@@ -117,6 +121,7 @@ func (s *Server) Stats() Stats {
 		PipesInUse: s.io.Pipes.InUse(), PipesMade: s.io.Pipes.Made.Load(), PipesDiscarded: s.io.Pipes.Discarded.Load(),
 		SendPath: s.send.Mode().String(), ReadsInline: s.send.Inline.Load(), ReadsSpliced: s.send.Spliced.Load(),
 		ReadsCopied: s.send.Copied.Load(), ReadsFallback: s.send.Fallback.Load(), ReadsFetched: s.io.Fetched.Load(),
+		NamesKnown: s.names.Hits.Load(),
 	}
 }
 

@@ -38,6 +38,19 @@ func (s *Server) SetExports(m *export.Matcher) {
 	s.setLocked(m, nil)
 }
 
+// Exports lists the exports that are served now: those of the table whose
+// directory could be opened.
+func (s *Server) Exports() []*export.Export {
+	set := s.shares.Load()
+	var out []*export.Export
+	for _, x := range set.matcher.Table().Exports() {
+		if set.byPath[x.Path] != nil {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
 // setLocked builds the set. Volumes of the old set are kept where the export
 // names the same thing, except renew.
 func (s *Server) setLocked(m *export.Matcher, renew *volume) {

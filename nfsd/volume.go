@@ -34,6 +34,9 @@ type volume struct {
 	// whole says that the directory is the root of its file system, so that no
 	// object of the file system is outside the export.
 	whole bool
+	// linkless says that the file system reports no link counts, so that 0 does
+	// not mean deleted.
+	linkless bool
 	// root is the handle of the directory, signed.
 	root []byte
 }
@@ -61,7 +64,7 @@ func (s *Server) describe(v *volume, x *export.Export) error {
 	if err := unix.Fstatfs(v.dir, &sf); err != nil {
 		return os.NewSyscallError("fstatfs", err)
 	}
-	v.dev, v.ino = st.Dev, st.Ino
+	v.dev, v.ino, v.linkless = st.Dev, st.Ino, st.Nlink == 0
 	v.slow = !localTypes[uint32(sf.Type)]
 	v.whole = isMountRoot(v.dir)
 	v.kernel = uint32(sf.Type) != fuseMagic && s.handlesWork(v.dir)
@@ -230,5 +233,8 @@ func (v *volume) contains(fd int) bool {
 	}
 	return path == root || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/")
 }
+
+// deleted says that an open object of the volume has no name any more.
+func (v *volume) deleted(st *unix.Stat_t) bool { return st.Nlink == 0 && !v.linkless }
 
 func (v *volume) close() { unix.Close(v.dir) }

@@ -26,6 +26,7 @@ type Conn struct {
 	out     parked
 	waiting int  // calls on waiting threads or in done
 	eof     bool // the peer has sent its last byte
+	shut    bool // we have sent ours
 
 	// work is the cost of what was done for the connection so far, for balance.go;
 	// moveTo is where the balancer wants it.
@@ -72,8 +73,6 @@ func (c *Conn) move(to *thread, events uint32) {
 		return
 	}
 	from.poll.remove(c)
-	from.conns.Add(-1)
-	to.conns.Add(1)
 	c.home, c.armed = to, events
 	// It fails only for want of kernel memory; then the peer's retransmissions
 	// find a dead connection and it comes back with another.
@@ -90,7 +89,7 @@ func (c *Conn) interest() uint32 {
 	if !c.out.empty() {
 		events |= unix.EPOLLOUT
 	}
-	if !c.full() && !c.eof {
+	if c.shut || !c.full() && !c.eof {
 		events |= unix.EPOLLIN
 	}
 	return events
@@ -178,6 +177,35 @@ func (c *Conn) save(rest []byte) {
 // is answered.
 func (c *Conn) finished() bool {
 	return (c.eof || c.srv.draining.Load()) && c.waiting == 0 && c.out.empty()
+}
+
+// end ends a finished connection. Closing one whose peer has sent calls that were
+// not read would make the kernel reset it, and the peer lose replies that are on
+// their way; so our side is closed first, and the rest when the peer's is.
+func (c *Conn) end() error {
+	if c.eof {
+		return io.EOF
+	}
+	c.shut = true
+	c.srv.shut.Add(1)
+	_ = unix.Shutdown(c.fd, unix.SHUT_WR) // fails only if the peer has gone
+	return nil
+}
+
+// discard reads what the peer still sends; io.EOF when it is done.
+func discard(fd int, buf []byte) error {
+	for range visitCalls {
+		n, err := recv(fd, buf)
+		switch {
+		case err == unix.EAGAIN:
+			return nil
+		case err != nil && err != unix.EINTR:
+			return err
+		case err == nil && n == 0:
+			return io.EOF
+		}
+	}
+	return nil
 }
 
 // expected says that err is an ordinary way for a connection to end.

@@ -46,6 +46,9 @@ const (
 	maxWaiters      = 512
 	waitersPerClass = 32
 	waiterIdle      = 10 * time.Second
+	// lingerTime is how long peers that have all their replies get to close, when
+	// the server stops.
+	lingerTime = 500 * time.Millisecond
 	// acceptBatch is how many connections a thread takes from a listener before
 	// it looks at others again.
 	acceptBatch = 16

@@ -69,6 +69,7 @@ type Server struct {
 	running  sync.WaitGroup
 	stop     chan struct{}
 
+	shut     atomic.Int64 // connections whose peers have all replies and should close
 	accepted atomic.Uint64
 	refused  atomic.Uint64
 	lastFull atomic.Int64 // when a refusal was last logged, Unix seconds
@@ -176,8 +177,7 @@ func (s *Server) admit(fd int, sa unix.Sockaddr) {
 		return
 	}
 	s.accepted.Add(1)
-	c.home, c.armed = s.lightest(), unix.EPOLLIN
-	c.home.conns.Add(1)
+	c.home, c.armed = s.place(), unix.EPOLLIN
 	if err := c.home.poll.add(c, c.armed); err != nil {
 		s.logFull("connection refused", err)
 		c.close(nil)
@@ -193,7 +193,9 @@ func (s *Server) logFull(msg string, err error) {
 }
 
 func (s *Server) forget(c *Conn, err error) {
-	c.home.conns.Add(-1)
+	if c.shut {
+		s.shut.Add(-1)
+	}
 	s.conns.remove(c)
 	if !expected(err) {
 		s.cfg.Log.Debug("connection closed", "peer", c.peer, "error", err)
@@ -210,19 +212,30 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	for _, p := range s.packet {
 		p.close()
 	}
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	var err error
-	for s.conns.len() > 0 && err == nil {
-		s.conns.each((*Conn).poke)
-		select {
-		case <-ctx.Done():
-			err = fmt.Errorf("%d connections still had replies to take: %w", s.conns.len(), ctx.Err())
-		case <-tick.C:
-		}
+	err := s.waitDrained(ctx, func() bool { return s.conns.len() == int(s.shut.Load()) })
+	if err == nil {
+		// All have their replies. They should close now, but need not.
+		ctx, cancel := context.WithTimeout(ctx, lingerTime)
+		defer cancel()
+		_ = s.waitDrained(ctx, func() bool { return s.conns.len() == 0 })
 	}
 	s.halt()
 	return err
+}
+
+// waitDrained pokes the connections until done.
+func (s *Server) waitDrained(ctx context.Context, done func() bool) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		s.conns.each((*Conn).poke)
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d connections still had replies to take: %w", s.conns.len()-int(s.shut.Load()), ctx.Err())
+		case <-tick.C:
+		}
+	}
+	return nil
 }
 
 // halt ends the threads and closes what is left.

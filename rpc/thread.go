@@ -3,7 +3,6 @@ package rpc
 import (
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"sync/atomic"
 
@@ -20,8 +19,10 @@ type thread struct {
 	in   []byte
 	// calls and moved count the calls and the bytes of replies of this visit.
 	calls, moved int
-	// conns counts the connections at home here.
-	conns atomic.Int32
+	// tid is the OS thread, and sharePercent how busy it was in the balancer's
+	// last period.
+	tid          atomic.Int32
+	sharePercent atomic.Int32
 }
 
 const maxEvents = 32
@@ -42,6 +43,7 @@ func newThread(s *Server, id int) (*thread, error) {
 func (t *thread) loop() {
 	runtime.LockOSThread()
 	setThreadName(fmt.Sprintf("sl-t%02d", t.id))
+	t.tid.Store(int32(unix.Gettid()))
 	t.call.Thread = t.srv.cfg.NewThread()
 	var events [maxEvents]unix.EpollEvent
 	for !t.srv.stopped.Load() {
@@ -81,6 +83,9 @@ func (t *thread) dispatch(ev *unix.EpollEvent) {
 // turn; more says that the turn ended first. An error, which may be io.EOF,
 // ends the connection.
 func (t *thread) visit(c *Conn) (more bool, err error) {
+	if c.shut {
+		return false, discard(c.fd, t.in)
+	}
 	t.call.Peer, t.call.Conn = c.peer, c.local
 	t.calls, t.moved = 0, 0
 	err = c.out.flush(c.fd)
@@ -96,7 +101,7 @@ func (t *thread) visit(c *Conn) (more bool, err error) {
 	t.call.Reply = t.call.Reply[:0]
 	c.work.Store(c.work.Load() + uint64(t.calls*callCost+t.moved/bytesPerCost))
 	if err == nil && !t.turnOver() && c.finished() {
-		err = io.EOF
+		err = c.end()
 	}
 	return t.turnOver(), err
 }
@@ -180,7 +185,7 @@ func (t *thread) answer(c *Conn, rec []byte, attempt int) error {
 	t.calls++
 	mark := len(t.call.Reply)
 	t.call.Reply = append(t.call.Reply, 0, 0, 0, 0)
-	t.call.Attempt = attempt
+	t.call.Attempt, t.call.WaitClass = attempt, 0
 	res, drop := t.run(rec)
 	switch {
 	case drop:

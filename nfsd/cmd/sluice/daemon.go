@@ -137,7 +137,7 @@ func (d *daemon) loadExports(ctx context.Context) error {
 		if errors.Is(err, fs.ErrNotExist) && d.cfg.exports == export.DefaultFile {
 			err = fmt.Errorf("%w; name a directory to serve, or another file with --exports", err)
 		}
-		return err
+		return fmt.Errorf("exports file %s: %w", d.cfg.exports, err)
 	}
 	if err := diags.Format(os.Stderr); err != nil {
 		return err
@@ -183,11 +183,12 @@ func (d *daemon) announce() {
 			"uid", os.Geteuid(), "needs", "CAP_SETUID, CAP_SETGID, CAP_DAC_READ_SEARCH")
 	}
 	port := d.addrs[0].Port()
-	for _, x := range d.holder.Table().Exports() {
+	served := d.service.Exports()
+	for _, x := range served {
 		fmt.Printf("%s  %s\n", x.Path, clients(x))
 		fmt.Printf("    mount -t nfs -o vers=3,tcp,nolock,port=%d,mountport=%d %s:%s /mnt\n", port, port, d.mountHost(), x.Path)
 	}
-	d.cfg.log.Info("ready", "addresses", join(d.addrs), "exports", len(d.holder.Table().Exports()), "threads", d.cfg.threads,
+	d.cfg.log.Info("ready", "addresses", join(d.addrs), "exports", len(served), "threads", d.cfg.threads,
 		"send-path", d.cfg.sendPath.String(), "pid", os.Getpid())
 }
 
@@ -254,7 +255,7 @@ func (d *daemon) reloaded(diags export.Diagnostics, err error) {
 	}
 	d.reloadError.Store(nil)
 	d.service.SetExports(d.holder.State().Matcher)
-	d.cfg.log.Info("exports reloaded", "exports", len(d.holder.Table().Exports()))
+	d.cfg.log.Info("exports reloaded", "exports", len(d.service.Exports()))
 }
 
 // drain lets clients have their replies and stops.

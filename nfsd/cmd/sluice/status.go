@@ -41,7 +41,7 @@ type status struct {
 }
 
 func (d *daemon) status() status {
-	s := status{Version: buildVersion(), PID: os.Getpid(), Started: d.started, Exports: len(d.holder.Table().Exports()),
+	s := status{Version: buildVersion(), PID: os.Getpid(), Started: d.started, Exports: len(d.service.Exports()),
 		Threads: d.cfg.threads, Privileged: d.service.Switches(), RPC: d.server.Stats(), NFS: d.service.Stats()}
 	for _, a := range d.addrs {
 		s.Addresses = append(s.Addresses, a.String())
@@ -146,6 +146,7 @@ func (s *status) print(w io.Writer) {
 	fmt.Fprintf(w, "send path    %s: %d in the batch, %d spliced, %d copied, %d of them for want of splice\n",
 		n.SendPath, n.ReadsInline, n.ReadsSpliced, n.ReadsCopied, n.ReadsFallback)
 	fmt.Fprintf(w, "fetched      %d reads waited for a disk\n", n.ReadsFetched)
+	fmt.Fprintf(w, "names        %d look-ups answered from memory\n", n.NamesKnown)
 	var names []string
 	for name := range s.RPC.Calls {
 		names = append(names, name)
