@@ -1,3 +1,5 @@
+//lint:file-ignore U1000 the layout is the kernel's, whether a field is used or not
+
 package uring
 
 import "strconv"

@@ -120,7 +120,9 @@ func (s *sockets) give(srv *rpc.Server) error {
 		}
 	}
 	for _, c := range s.udp {
-		srv.ListenPacket(c)
+		if err := srv.ListenPacket(c); err != nil {
+			return err
+		}
 	}
 	return nil
 }
