@@ -48,6 +48,8 @@ type File struct {
 	// mu guards the opening of data.
 	mu   sync.Mutex
 	data atomic.Int32 // opened for reading, or -1
+	// memory is set with data: the file is on a file system without a disk.
+	memory atomic.Bool
 }
 
 // Handle returns the file's key.
@@ -74,9 +76,18 @@ func (f *File) Data() (int, error) {
 	if err != nil {
 		return -1, err
 	}
+	var st unix.Statfs_t
+	if unix.Fstatfs(fd, &st) == nil && (st.Type == unix.TMPFS_MAGIC || uint32(st.Type) == unix.RAMFS_MAGIC) {
+		f.memory.Store(true)
+	}
 	f.data.Store(int32(fd))
 	return fd, nil
 }
+
+// InMemory says of a file whose Data has been opened that reading it waits for
+// no disk, whatever the page cache says: it is on tmpfs or ramfs. (What has been
+// swapped out is the exception that is put up with.)
+func (f *File) InMemory() bool { return f.memory.Load() }
 
 // Release gives up a reference.
 func (f *File) Release() {

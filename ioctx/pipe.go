@@ -143,7 +143,7 @@ func (p *Pipe) Drain(sock int, more bool) (n int, err error) {
 		flags |= unix.SPLICE_F_MORE
 	}
 	for p.held > 0 {
-		m, err := splice(p.r, nil, sock, p.held, flags)
+		m, err := spliceOut(p.r, sock, p.held, flags)
 		if err == unix.EINTR {
 			continue
 		}

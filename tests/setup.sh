@@ -1,0 +1,64 @@
+#!/bin/sh
+# setup.sh [demo|test]…: installs the Debian packages that the demo or the
+# tests need (without arguments: both). Does nothing where they are there.
+# Needs root for what is missing. Starts no service.
+set -eu
+
+say() { echo "setup: $*"; }
+fail() { echo "setup: FAILED: $*" >&2; exit 1; }
+
+# The demo: a Linux guest as NFS client, and libnfs as the second client.
+demo="user-mode-linux kmod iproute2 util-linux nfs-common libnfs-utils"
+# The tests: also another server to compare with, rpcbind, a dissector, ACLs.
+tests="$demo nfs-ganesha nfs-ganesha-vfs rpcbind tshark acl"
+
+want=
+[ $# -gt 0 ] || set -- demo test
+for set in "$@"; do
+	case $set in
+	demo) want="$want $demo" ;;
+	test) want="$want $tests" ;;
+	*) fail "unknown set '$set'; the sets are demo and test" ;;
+	esac
+done
+
+command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
+	fail "this script knows Debian and its apt-get only; install by hand:$want"
+
+missing=
+for p in $(printf '%s\n' $want | sort -u); do
+	[ "$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null)" = installed ] || missing="$missing $p"
+done
+if [ -z "$missing" ]; then
+	say "everything for '$*' is installed"
+	exit 0
+fi
+[ "$(id -u)" = 0 ] || fail "run as root to install:$missing"
+
+log=$(mktemp)
+policy=/usr/sbin/policy-rc.d
+made_policy=
+cleanup() {
+	rm -f "$log"
+	[ -z "$made_policy" ] || rm -f "$policy"
+}
+trap cleanup EXIT
+trap 'exit 1' INT TERM
+# run TEXT COMMAND…: one line for the step, the command's output if it fails.
+run() {
+	say "$1"
+	shift
+	"$@" >"$log" 2>&1 </dev/null || { tail -n 20 "$log" >&2; fail "$*"; }
+}
+
+# Packages of servers start them once installed; the tests start their own.
+if [ ! -e "$policy" ]; then
+	printf '#!/bin/sh\nexit 101\n' >"$policy"
+	chmod 755 "$policy"
+	made_policy=yes
+fi
+
+export DEBIAN_FRONTEND=noninteractive
+run "reading the package lists" apt-get update
+run "installing$missing" apt-get install -y --no-install-recommends $missing
+say "done"
