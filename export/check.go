@@ -1,6 +1,10 @@
 package export
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // checkSec warns where none of an entry's flavours is served here: the entry
 // then refuses its clients, and does not fall back to a weaker flavour.
@@ -40,6 +44,36 @@ func checkTable(t *Table, entries []*Entry, rep *reporter) {
 		rep.at(rw.at, Warning, "write ro, so that a server that can write does not surprise", "rw is served read-only here (%s)", count(nrw, "entry", "entries"))
 	}
 	checkNested(t, rep)
+	checkFSID(entries, rep)
+}
+
+// checkFSID reports two exports with one fsid=: a file handle would be good for
+// both. And an export has one fsid= for all its clients, that of its first entry.
+func checkFSID(entries []*Entry, rep *reporter) {
+	owner := map[string]*Export{}
+	first := map[*Export]*Entry{}
+	for _, e := range entries {
+		if first[e.Export] == nil {
+			first[e.Export] = e
+		} else if f := first[e.Export]; e.Options.FSID.Key() != f.Options.FSID.Key() {
+			rep.at(e.at, Warning, "give every entry of a path the same fsid", "the fsid of %s is that of its first entry, line %d of %s",
+				e.Export.Path, f.Pos.Line, f.Pos.File)
+		}
+	}
+	exports := slices.SortedFunc(maps.Keys(first), func(a, b *Export) int { return strings.Compare(a.Path, b.Path) })
+	for _, x := range exports {
+		e := first[x]
+		key := e.Options.FSID.Key()
+		if key == "" {
+			continue
+		}
+		other := owner[key]
+		if other == nil {
+			owner[key] = x
+			continue
+		}
+		rep.fails(e.at, "give each export a number of its own", "%s is left out: it has fsid=%s, and so has %s, %s", x.Path, key, other.Path, first[other].Pos)
+	}
 }
 
 func writable(e *Entry) bool {

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // DefaultFile is where exports are by default.
@@ -61,7 +61,7 @@ func Load(ctx context.Context, o LoadOptions) (*Table, Diagnostics, error) {
 		src, err := readSource(name, &budget)
 		if err != nil {
 			sev := Error
-			if errors.Is(err, unix.EISDIR) { // exportfs reads nothing from it
+			if errors.Is(err, syscall.EISDIR) { // exportfs reads nothing from it
 				sev = Warning
 			}
 			rep.file(name, sev, sev == Error, "", "cannot read it: %s", reason(err))
@@ -119,7 +119,7 @@ func buildTable(ctx context.Context, o LoadOptions, rep *reporter, sources []*so
 // readSource reads a regular file within bounds. It opens without waiting:
 // a FIFO in exports.d must not stop the server.
 func readSource(name string, budget *int64) (*source, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func readSource(name string, budget *int64) (*source, error) {
 		return nil, err
 	}
 	if fi.IsDir() {
-		return nil, unix.EISDIR
+		return nil, syscall.EISDIR
 	}
 	if !fi.Mode().IsRegular() {
 		return nil, errors.New("it is not a regular file")

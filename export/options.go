@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -48,6 +49,23 @@ type FSID struct {
 	HasNumber bool
 	Number    uint32 // 0 is fsid=root
 	UUID      string // as written: 32 hexadecimal digits and any punctuation
+}
+
+// Key names what the option gives an export, the same for the same: empty
+// without one, else "N" or "UUID" in one spelling. The number goes first.
+func (f FSID) Key() string {
+	switch {
+	case f.HasNumber:
+		return strconv.FormatUint(uint64(f.Number), 10)
+	case f.UUID != "":
+		return strings.Map(func(r rune) rune {
+			if strings.ContainsRune("0123456789abcdef", r) {
+				return r
+			}
+			return -1
+		}, strings.ToLower(f.UUID))
+	}
+	return ""
 }
 
 // Mountpoint is the mp= option: the export holds only while Path, or the
@@ -128,9 +146,8 @@ type option struct {
 }
 
 const (
-	noteV4   = "it concerns NFSv4 only"
-	noteIDs  = "neither Linux nfsd nor this server squashes ranges of ids; use all_squash or root_squash"
-	noteTree = "file handles cannot be guessed here, so that there is nothing to check"
+	noteV4  = "it concerns NFSv4 only"
+	noteIDs = "neither Linux nfsd nor this server squashes ranges of ids; use all_squash or root_squash"
 )
 
 // options is every option of exports(5) that nfs-utils 2.6.2 knows.
@@ -153,7 +170,7 @@ var options = map[string]option{
 	"no_root_squash":   {clear: NFSEXP_ROOTSQUASH},
 	"all_squash":       {set: NFSEXP_ALLSQUASH},
 	"no_all_squash":    {clear: NFSEXP_ALLSQUASH},
-	"subtree_check":    {clear: NFSEXP_NOSUBTREECHECK, note: noteTree},
+	"subtree_check":    {clear: NFSEXP_NOSUBTREECHECK},
 	"no_subtree_check": {set: NFSEXP_NOSUBTREECHECK},
 	"auth_nlm":         {clear: NFSEXP_NOAUTHNLM},
 	"no_auth_nlm":      {set: NFSEXP_NOAUTHNLM},

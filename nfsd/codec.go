@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/rpc"
 	"sluice/rpc/xdr"
 )
 
@@ -21,7 +22,7 @@ func parseHandle(r *xdr.Reader) (fh []byte, ok bool) {
 // procedure, whose answer may be NFS3ERR_NAMETOOLONG.
 func parseDirOp(r *xdr.Reader) (dir, name []byte, ok bool) {
 	dir, ok = parseHandle(r)
-	name = r.Opaque(nfs3MaxPath)
+	name = r.Opaque(rpc.MaxRecord)
 	return dir, name, ok && r.Err() == nil
 }
 

@@ -39,8 +39,8 @@ func lookupProc(c *rpc.Call) rpc.Result {
 	return rpc.Done
 }
 
-// lookup finds name in dir and returns its handle, in the worker's buffer, with
-// its attributes in w.child.
+// lookup finds name in dir and returns its handle, which lasts until the worker's
+// next call, with its attributes in w.child.
 func (w *worker) lookup(c *rpc.Call, dir *target, name []byte) ([]byte, nfsstat3) {
 	if !dir.isDir() {
 		return nil, nfs3ErrNotdir
@@ -51,16 +51,30 @@ func (w *worker) lookup(c *rpc.Call, dir *target, name []byte) ([]byte, nfsstat3
 	if st := w.checkSearch(dir); st != nfs3OK {
 		return nil, st
 	}
-	self := string(name) == "."
-	up := string(name) == ".."
-	switch {
-	case self, up && bytes.Equal(dir.file.Handle(), dir.vol.root):
-		// The parent of an export's root is the root: what is above is not exported.
+	switch string(name) {
+	case ".":
 		w.child = dir.attr
 		return dir.file.Handle(), nfs3OK
-	case up:
+	case "..":
+		if bytes.Equal(dir.file.Handle(), dir.vol.root) {
+			return w.leave(c, dir)
+		}
 		return w.lookupParent(c, dir)
 	}
+	if !dir.share.crosses {
+		return w.lookupName(c, dir, name)
+	}
+	if st := w.freshMounts(c); st != nfs3OK {
+		return nil, st
+	}
+	fh, st := w.lookupName(c, dir, name)
+	if st == nfs3OK && w.child.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return w.cross(c, dir, fh)
+	}
+	return fh, st
+}
+
+func (w *worker) lookupName(c *rpc.Call, dir *target, name []byte) ([]byte, nfsstat3) {
 	if fh := w.lookupKnown(c, dir, name); fh != nil {
 		return fh, nfs3OK
 	}
@@ -117,6 +131,9 @@ func (w *worker) lookupChild(c *rpc.Call, dir *target, name []byte) ([]byte, nfs
 		// EAGAIN: not cached. EINVAL: a kernel before 5.12, without RESOLVE_CACHED.
 		if !c.MayBlock && (err == unix.EAGAIN || err == unix.EINVAL) {
 			return nil, wait
+		}
+		if err == unix.EXDEV {
+			return w.crossByPath(c, dir, name)
 		}
 		return nil, lookupStatus(err)
 	}
@@ -177,7 +194,7 @@ func (w *worker) remember(v *volume, handle []byte, fd int, typ uint32) {
 // out of the export has no parent in it.
 func (w *worker) lookupParent(c *rpc.Call, dir *target) ([]byte, nfsstat3) {
 	if !c.MayBlock {
-		return nil, wait // checking containment reads paths
+		return nil, wait // checking containment walks up
 	}
 	w.how = unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}
 	w.name[copy(w.name[:], "..")] = 0
@@ -188,7 +205,7 @@ func (w *worker) lookupParent(c *rpc.Call, dir *target) ([]byte, nfsstat3) {
 	if err != nil {
 		return nil, lookupStatus(err)
 	}
-	if !dir.vol.contains(fd) {
+	if st := w.become(privileged); st != nfs3OK || !dir.vol.contains(fd) {
 		unix.Close(fd)
 		return nil, nfs3ErrStale
 	}

@@ -109,7 +109,7 @@ func mnt(c *rpc.Call) (fh []byte, e *export.Entry, status uint32, res rpc.Result
 	w := c.Thread.(*worker)
 	fh, e, status = w.mount(c, path)
 	if status == mnt3OK {
-		w.srv.mounts.add(c.Peer.Addr(), path)
+		w.srv.mounted.add(c.Peer.Addr(), path)
 	}
 	w.srv.log.Info("mount", "path", path, "client", c.Peer, "status", mountStatusName(status))
 	return fh, e, status, rpc.Done
@@ -119,9 +119,27 @@ func (w *worker) mount(c *rpc.Call, path string) ([]byte, *export.Entry, uint32)
 	if w.become(privileged) != nfs3OK {
 		return nil, nil, mnt3ErrServerfault
 	}
+	if w.freshMounts(c) != nfs3OK {
+		return nil, nil, mnt3ErrServerfault
+	}
 	x, e, path := w.findExport(c.Peer.Addr(), path)
 	if e == nil {
 		return nil, nil, mnt3ErrAcces
+	}
+	// In this order in nfs-utils' get_rootfh (utils/mountd/mountd.c).
+	sh, err := w.srv.shareAt(x)
+	if err != nil {
+		return nil, nil, mountStatus(err)
+	}
+	if w.srv.shares.Load().absent[e] {
+		return nil, nil, mnt3ErrNoent
+	}
+	if sub := w.submountAt(x.Path, path); sub != nil {
+		var st nfsstat3
+		if e, st = w.match(c, w.srv.shares.Load(), sub); st != nfs3OK {
+			return nil, nil, mnt3ErrAcces
+		}
+		sh, x = sub, nil
 	}
 	o, ok := e.Flavor(rpc.AuthSys)
 	if !ok {
@@ -130,13 +148,31 @@ func (w *worker) mount(c *rpc.Call, path string) ([]byte, *export.Entry, uint32)
 	if !ok || o.Secure && c.Peer.Port() >= ipPortReserved {
 		return nil, nil, mnt3ErrAcces
 	}
-	sh, err := w.srv.shareAt(x)
-	if err != nil {
-		return nil, nil, mountStatus(err)
+	base := sh.path
+	if x != nil {
+		base = x.Path // of two paths to one directory, the one asked for
 	}
-	rel := strings.Trim(strings.TrimPrefix(path, x.Path), "/")
-	fh, err := w.walk(sh.vol, rel)
+	fh, err := w.walk(sh.vol, below(base, path))
 	return fh, e, mountStatus(err)
+}
+
+// submountAt returns the share of the file system mounted nearest to a path, if
+// that is below the export; nil if no mount lies between, or none that is served.
+func (w *worker) submountAt(exported, path string) *share {
+	set := w.srv.shares.Load()
+	mounts := w.srv.mounts.Load()
+	for p := range upwards(path) {
+		if p == exported {
+			return nil
+		}
+		if mounts.byPath[p] != nil {
+			if sh := set.byPath[p]; sh != nil {
+				return sh
+			}
+			return &share{path: p} // nobody's: no grants
+		}
+	}
+	return nil
 }
 
 // findExport finds the export that path lies in, and the path as it is without
@@ -157,16 +193,21 @@ func (w *worker) findExport(addr netip.Addr, path string) (*export.Export, *expo
 	return x, e, path
 }
 
-// walk goes down from an export's root, one name at a time, and returns the
+// walk goes down from a volume's root, one name at a time, and returns the
 // handle of what is there. Neither symbolic links nor mounts are crossed.
 func (w *worker) walk(v *volume, rel string) ([]byte, error) {
 	fh := v.root
 	if rel == "" {
 		return fh, nil
 	}
-	dir := v.dir
+	top, err := w.srv.dirs.acquire(v)
+	if err != nil {
+		return nil, err
+	}
+	defer w.srv.dirs.release(v)
+	dir := top
 	defer func() {
-		if dir != v.dir {
+		if dir != top {
 			unix.Close(dir)
 		}
 	}()
@@ -177,7 +218,7 @@ func (w *worker) walk(v *volume, rel string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if dir != v.dir {
+		if dir != top {
 			unix.Close(dir)
 		}
 		dir = fd
@@ -273,7 +314,7 @@ func isLocal(addr netip.Addr) bool {
 // dump is DUMP: who has mounted what, as far as clients have told.
 func (s *Server) dump(c *rpc.Call) rpc.Result {
 	b := c.Reply
-	for _, m := range s.mounts.list() {
+	for _, m := range s.mounted.list() {
 		b = xdr.AppendUint32(b, 1)
 		b = xdr.AppendString(b, m.host.String())
 		b = xdr.AppendString(b, m.path)
@@ -288,12 +329,12 @@ func (s *Server) umnt(c *rpc.Call) rpc.Result {
 	if c.Args.Err() != nil {
 		return rpc.GarbageArgs
 	}
-	s.mounts.remove(c.Peer.Addr(), path)
+	s.mounted.remove(c.Peer.Addr(), path)
 	return rpc.Done
 }
 
 // umntall is UMNTALL.
 func (s *Server) umntall(c *rpc.Call) rpc.Result {
-	s.mounts.removeAll(c.Peer.Addr())
+	s.mounted.removeAll(c.Peer.Addr())
 	return rpc.Done
 }

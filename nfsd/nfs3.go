@@ -11,7 +11,6 @@ const (
 	nfs3CreateVerf        = 8
 	nfs3WriteVerf         = 8
 	nfs3MaxName           = 255  // NAME_MAX of Linux
-	nfs3MaxPath           = 1024 // a symbolic link's text may be longer; MNTPATHLEN is this
 	maxSymlink            = 4096 // PATH_MAX of Linux
 	modeBits       uint32 = 0o7777
 )

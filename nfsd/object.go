@@ -59,6 +59,7 @@ type target struct {
 	obj   *object
 	vol   *volume
 	share *share
+	adm   *admission
 	id    *identity
 	attr  attr
 }
@@ -89,7 +90,7 @@ func (w *worker) resolve(c *rpc.Call, fh []byte) (*target, nfsstat3) {
 	t.vol = t.share.vol
 	c.WaitClass = t.vol.dev
 	var st nfsstat3
-	if t.id, st = w.admit(c, set, t.share); st != nfs3OK {
+	if t.adm, t.id, st = w.admit(c, set, t.share); st != nfs3OK {
 		return nil, st
 	}
 	if t.vol.slow && !c.MayBlock {
@@ -153,15 +154,26 @@ func (w *worker) open(v *volume, h handle) (int, nfsstat3) {
 	if !v.kernel {
 		return -1, nfs3ErrStale
 	}
-	w.kh.Bytes, w.kh.Type = uint32(copy(w.kh.Data[:], h.body)), int32(h.typ)
-	fd, err := openByHandle(v.dir, &w.kh, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW)
-	switch err {
-	case nil:
-		return fd, nfs3OK
-	case unix.EMFILE, unix.ENFILE, unix.ENOMEM:
-		return -1, nfs3ErrJukebox
+	dir, err := w.srv.dirs.acquire(v)
+	if err != nil {
+		return -1, staleUnless(err)
 	}
-	return -1, nfs3ErrStale
+	defer w.srv.dirs.release(v)
+	w.kh.Bytes, w.kh.Type = uint32(copy(w.kh.Data[:], h.body)), int32(h.typ)
+	fd, err := openByHandle(dir, &w.kh, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW)
+	if err != nil {
+		return -1, staleUnless(err)
+	}
+	return fd, nfs3OK
+}
+
+// staleUnless is the status of a handle whose object could not be opened.
+func staleUnless(err error) nfsstat3 {
+	switch err {
+	case unix.EMFILE, unix.ENFILE, unix.ENOMEM:
+		return nfs3ErrJukebox
+	}
+	return nfs3ErrStale
 }
 
 // share puts an opened object into the cache. It owns fd.
@@ -184,6 +196,9 @@ func (w *worker) add(t *target, key *ioctx.Key, fd int, typ uint32) nfsstat3 {
 	if err != nil {
 		unix.Close(fd)
 		return nfs3ErrJukebox
+	}
+	if w.srv.dirs.isRetired(t.vol) { // just now: whoever drops its files may have missed this one
+		w.srv.io.Files.Drop(file)
 	}
 	t.file, t.obj = file, file.Value.(*object)
 	return nfs3OK

@@ -104,15 +104,20 @@ func (w *worker) openByPath(v *volume, body []byte) (int, nfsstat3) {
 	if !ok {
 		return -1, nfs3ErrBadhandle
 	}
+	dir, err := w.srv.dirs.acquire(v)
+	if err != nil {
+		return -1, staleUnless(err)
+	}
+	defer w.srv.dirs.release(v)
 	if hint.ino == v.ino {
-		fd, err := unix.Openat(v.dir, ".", unix.O_PATH|unix.O_CLOEXEC, 0)
+		fd, err := unix.Openat(dir, ".", unix.O_PATH|unix.O_CLOEXEC, 0)
 		return fd, statusOf(err)
 	}
 	s := search{hint: hint, dev: v.dev, budget: searchBudget}
-	fd := s.in(v.dir, 0, true)
+	fd := s.in(dir, 0, true)
 	if fd < 0 {
 		s.budget = searchBudget
-		fd = s.in(v.dir, 0, false)
+		fd = s.in(dir, 0, false)
 	}
 	if fd < 0 {
 		return -1, nfs3ErrStale

@@ -74,7 +74,7 @@ func (w *worker) read(c *rpc.Call, t *target, a readArgs) rpc.Result {
 		return w.readInline(c, t, fd, off, n)
 	}
 	if !c.MayBlock {
-		if !ioctx.Resident(fd, off, n) {
+		if !t.file.InMemory() && !ioctx.Resident(fd, off, n) {
 			return rpc.Wait
 		}
 	} else if !t.vol.slow && c.Attempt < maxFetches {
@@ -118,7 +118,7 @@ func (w *worker) readInline(c *rpc.Call, t *target, fd int, off int64, n int) rp
 	data := len(c.Reply)
 	c.Reply = c.Reply[:data+n]
 	read := ioctx.ReadNow
-	if c.MayBlock {
+	if c.MayBlock || t.file.InMemory() {
 		read = ioctx.Read
 	}
 	got, err := read(fd, c.Reply[data:], off)

@@ -65,6 +65,14 @@ func (w *worker) list(c *rpc.Call, t *target, a readdirArgs, plus bool) nfsstat3
 	if !t.isDir() {
 		return nfs3ErrNotdir
 	}
+	if plus && !t.adm.entry.Options.ReaddirPlus {
+		return nfs3ErrNotsupp
+	}
+	if plus && t.share.crosses {
+		if st := w.freshMounts(c); st != nfs3OK {
+			return st
+		}
+	}
 	fd, st := w.openDir(t, a.cookie)
 	if st != nfs3OK {
 		return st
@@ -187,6 +195,9 @@ func (w *worker) appendPlus(b []byte, l *listing, d dirent) []byte {
 	defer unix.Close(fd)
 	if fstatMayBlock(fd, &w.child.Stat_t) != nil {
 		return appendNoAttr(appendNoAttr(b))
+	}
+	if l.dir.share.crosses && w.srv.shares.Load().covered[coverKey{l.dir.vol, w.child.Ino}] != nil {
+		return appendNoAttr(appendNoAttr(b)) // LOOKUP tells who may cross
 	}
 	w.child.fsid = l.dir.vol.fsid
 	handle, err := w.srv.appendHandle(w.fh[:0], l.dir.vol, fd, &w.kh, &w.child.Stat_t, bodyOf(l.dir.file.Handle()))

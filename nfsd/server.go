@@ -69,11 +69,14 @@ type Server struct {
 	send       *sendpath.Sender
 	identities identities
 	names      names
-	mounts     mountList
+	mounted    mountList
+	dirs       openDirs
+	mountWatch mountWatch
 
-	// sharesMu serializes changes of shares. Never held while a call waits.
+	// sharesMu serializes changes of shares and mounts. Before openDirs.mu.
 	sharesMu sync.Mutex
 	shares   atomic.Pointer[shareSet]
+	mounts   atomic.Pointer[mountTable] // as shares know them
 }
 
 // NewServer makes a service that exports nothing yet.
@@ -89,6 +92,10 @@ func NewServer(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, log: cfg.Log, key: key, switches: probeSwitch(), io: io,
 		send: sendpath.New(cfg.SendPath, io)}
 	s.names.seed = maphash.MakeSeed()
+	found, err := s.send.Calibrate()
+	s.log.Info("send path", "mode", cfg.SendPath.String(), "copied up to", s.send.SmallLimit(), "measured", fmt.Sprint(found), "error", err)
+	s.dirs.max = min(max(cfg.MaxFiles/8, 16), 256)
+	s.mountWatch.start(s.refreshMounts)
 	s.SetExports(export.NewMatcher(new(export.Table), nil))
 	return s, nil
 }
@@ -106,6 +113,7 @@ type Stats struct {
 	PipesMade      uint64
 	PipesDiscarded uint64 // closed because they were not empty
 	SendPath       string
+	SmallRead      int    // reads of up to so many bytes are copied into the batch
 	ReadsInline    uint64 // copied into the reply batch
 	ReadsSpliced   uint64
 	ReadsCopied    uint64 // copied through a buffer
@@ -119,7 +127,7 @@ func (s *Server) Stats() Stats {
 	return Stats{
 		FilesOpen: s.io.Files.Len(), FilesOpened: s.io.Files.Opened.Load(), FilesEvicted: s.io.Files.Evicted.Load(),
 		PipesInUse: s.io.Pipes.InUse(), PipesMade: s.io.Pipes.Made.Load(), PipesDiscarded: s.io.Pipes.Discarded.Load(),
-		SendPath: s.send.Mode().String(), ReadsInline: s.send.Inline.Load(), ReadsSpliced: s.send.Spliced.Load(),
+		SendPath: s.send.Mode().String(), SmallRead: s.send.SmallLimit(), ReadsInline: s.send.Inline.Load(), ReadsSpliced: s.send.Spliced.Load(),
 		ReadsCopied: s.send.Copied.Load(), ReadsFallback: s.send.Fallback.Load(), ReadsFetched: s.io.Fetched.Load(),
 		NamesKnown: s.names.Hits.Load(),
 	}
@@ -127,9 +135,8 @@ func (s *Server) Stats() Stats {
 
 // Close gives back what the service holds. No call may be under way.
 func (s *Server) Close() {
-	for _, sh := range s.shares.Load().byID {
-		sh.vol.close()
-	}
+	s.mountWatch.close()
+	s.dirs.close()
 	s.io.Files.Close()
 	s.io.Pipes.Close()
 }

@@ -1,32 +1,53 @@
 package nfsd
 
 import (
-	"context"
-	"errors"
 	"io/fs"
-	"slices"
-	"sync/atomic"
-	"time"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"sluice/export"
 	"sluice/ioctx"
-	"sluice/rpc"
 )
 
-// share is an export with the volume that it gives access to.
+// share is a directory that clients may get at: one that is exported, or the
+// root of a file system mounted below one whose export has crossmnt.
 type share struct {
-	x   *export.Export
-	vol *volume
+	path string
+	vol  *volume
+	// grants are the exports that may let a client in, the nearest first.
+	grants []grant
+	// above are the shares in which this one is mounted, the nearest first.
+	above []*share
+	// crosses says that a mount in this share may be crossed.
+	crosses bool
 }
 
-// shareSet is the table of exports in force. It never changes; a reload makes
-// another.
+// grant is an export that a share belongs to: by its own path, or because it is
+// mounted below that, which counts for entries with crossmnt.
+type grant struct {
+	x     *export.Export
+	below bool
+}
+
+// shareSet is the table of exports in force, with what is mounted below them. It
+// never changes; a reload or a mount makes another.
 type shareSet struct {
 	matcher *export.Matcher
 	byID    map[uint64]*share
 	byPath  map[string]*share
+	// covered are the shares on directories that a mount hides.
+	covered map[coverKey]*share
+	// absent are the entries whose mountpoint= has nothing mounted on it.
+	absent map[*export.Entry]bool
+	// conditional says that there are entries with mountpoint=.
+	conditional bool
+}
+
+// coverKey is a directory of a volume.
+type coverKey struct {
+	vol *volume
+	ino uint64
 }
 
 // SetExports puts a table of exports in force, in one step: calls under way end
@@ -35,7 +56,7 @@ type shareSet struct {
 func (s *Server) SetExports(m *export.Matcher) {
 	s.sharesMu.Lock()
 	defer s.sharesMu.Unlock()
-	s.setLocked(m, nil)
+	s.setLocked(m, "")
 }
 
 // Exports lists the exports that are served now: those of the table whose
@@ -52,76 +73,208 @@ func (s *Server) Exports() []*export.Export {
 }
 
 // setLocked builds the set. Volumes of the old set are kept where the export
-// names the same thing, except renew.
-func (s *Server) setLocked(m *export.Matcher, renew *volume) {
+// names the same thing, except at the path renew.
+func (s *Server) setLocked(m *export.Matcher, renew string) {
+	s.mountWatch.dirty.Store(false) // before reading: what changes later counts
+	mounts := readMounts()
 	old := s.shares.Load()
-	set := &shareSet{matcher: m, byID: make(map[uint64]*share), byPath: make(map[string]*share)}
-	kept := make(map[*volume]bool)
+	b := newSetBuilder(s, m, mounts, renew)
 	for _, x := range m.Table().Exports() {
-		vol := old.reusable(x)
-		if vol == nil || vol == renew {
-			var err error
-			if vol, err = s.openVolume(x); err != nil {
-				s.log.Warn("export left out until its directory can be opened", "path", x.Path, "error", err)
-				continue
-			}
-		}
-		if other := set.byID[vol.id]; other != nil {
-			s.log.Error("export left out: it has the same fsid as another", "path", x.Path, "other", other.x.Path)
-			continue
-		}
-		kept[vol] = true
-		sh := &share{x, vol}
-		set.byID[vol.id], set.byPath[x.Path] = sh, sh
+		b.addExport(x)
 	}
-	s.shares.Store(set)
-	s.retire(old, kept)
+	b.addSubmounts()
+	b.link()
+	s.mounts.Store(mounts)
+	s.shares.Store(b.set)
+	s.retire(old, b.set)
 }
 
-// reusable returns the volume of an export that names the same directory in the
-// same way.
-func (set *shareSet) reusable(x *export.Export) *volume {
-	if set == nil {
+// refreshMounts takes note of what has been mounted and unmounted.
+func (s *Server) refreshMounts() {
+	s.sharesMu.Lock()
+	defer s.sharesMu.Unlock()
+	if !s.mountWatch.dirty.Swap(false) {
+		return
+	}
+	set, mounts := s.shares.Load(), readMounts()
+	if set.concerns(mounts.changedSince(s.mounts.Load())) {
+		s.setLocked(set.matcher, "")
+		return
+	}
+	s.mounts.Store(mounts)
+}
+
+// concerns says whether a change of mounts makes a difference to the set: on
+// hosts with containers most do not.
+func (set *shareSet) concerns(changed map[string]bool) bool {
+	if len(changed) == 0 || set.conditional {
+		return len(changed) > 0
+	}
+	table := set.matcher.Table()
+	for p := range changed {
+		for q := range upwards(p) {
+			if x := table.Export(q); x != nil && hasCrossmnt(x) {
+				return true
+			}
+		}
+	}
+	for _, x := range table.Exports() {
+		if affects(changed, x.Path) {
+			return true
+		}
+	}
+	return false
+}
+
+// setBuilder builds a shareSet.
+type setBuilder struct {
+	s    *Server
+	set  *shareSet
+	old  *shareSet
+	with describer
+	// renew is a path to look at anew; changed are paths where mounts came or went.
+	renew   string
+	changed map[string]bool
+	numbers map[string]*export.Export // by fsid=
+	mountAt map[string]uint64         // the mount that a path leads to
+}
+
+func newSetBuilder(s *Server, m *export.Matcher, mounts *mountTable, renew string) *setBuilder {
+	b := &setBuilder{s: s, old: s.shares.Load(), renew: renew, numbers: make(map[string]*export.Export), mountAt: make(map[string]uint64)}
+	b.set = &shareSet{matcher: m, byID: make(map[uint64]*share), byPath: make(map[string]*share),
+		covered: make(map[coverKey]*share), absent: make(map[*export.Entry]bool)}
+	b.with = describer{s: s, mounts: mounts, known: make(map[uint64]fileSystem)}
+	if b.old != nil {
+		b.changed = mounts.changedSince(s.mounts.Load())
+	}
+	return b
+}
+
+// addExport adds the share of an export.
+func (b *setBuilder) addExport(x *export.Export) {
+	if !strings.HasPrefix(x.Path, "/") {
+		return // the loader has warned of it
+	}
+	b.checkMountpoints(x)
+	fsid := x.Entries[0].Options.FSID
+	if key := fsid.Key(); key != "" {
+		if other := b.numbers[key]; other != nil {
+			b.s.log.Error("export left out: another one has the same fsid", "path", x.Path, "fsid", key,
+				"at", x.Entries[0].Pos.String(), "other", other.Path, "other-at", other.Entries[0].Pos.String())
+			return
+		}
+		b.numbers[key] = x
+	}
+	vol, err := b.volume(x.Path, fsid)
+	if err != nil {
+		b.s.log.Warn("export left out until its directory can be opened", "path", x.Path, "error", err)
+		return
+	}
+	b.add(&share{path: x.Path, vol: vol, grants: []grant{{x: x}}})
+}
+
+// volume returns the volume of a path, that of the old set if it still holds.
+func (b *setBuilder) volume(path string, fsid export.FSID) (*volume, error) {
+	if vol := b.reusable(path, fsid); vol != nil {
+		return vol, nil
+	}
+	return b.with.describe(path, fsid)
+}
+
+// reusable returns the volume that the old set has at a path, where that names
+// the same directory in the same way.
+func (b *setBuilder) reusable(path string, fsid export.FSID) *volume {
+	if b.old == nil || path == b.renew || affects(b.changed, path) {
 		return nil
 	}
-	sh := set.byPath[x.Path]
-	if sh == nil || sh.x.Entries[0].Options.FSID != x.Entries[0].Options.FSID {
+	sh := b.old.byPath[path]
+	if sh == nil || sh.path != path || sh.fsid() != fsid {
 		return nil
 	}
 	return sh.vol
 }
 
-// retire closes what the new set does not use. Calls under way may still hold a
-// volume, so its descriptor is closed a while later.
-func (s *Server) retire(old *shareSet, kept map[*volume]bool) {
+// fsid is the fsid= option of a share.
+func (sh *share) fsid() export.FSID {
+	if g := sh.grants[0]; !g.below {
+		return g.x.Entries[0].Options.FSID
+	}
+	return export.FSID{}
+}
+
+// add puts a share into the set. Two paths that lead to one directory, as bind
+// mounts do, make one share, since a handle cannot tell them apart; the exports
+// of both let clients in. Linux nfsd has it so too: it looks for a path that has
+// the file system of the handle and is exported to the client.
+func (b *setBuilder) add(sh *share) {
+	other := b.set.byID[sh.vol.id]
+	b.mountAt[sh.path] = sh.vol.mount
+	switch {
+	case other == nil:
+		b.set.byID[sh.vol.id], b.set.byPath[sh.path] = sh, sh
+	case other.vol.same(sh.vol):
+		other.grants = append(other.grants, sh.grants...)
+		b.set.byPath[sh.path] = other
+	default:
+		b.s.log.Error("left out: its file system has the same identity as another; fsid= makes them two",
+			"path", sh.path, "other", other.path)
+	}
+}
+
+// checkMountpoints finds the entries whose mountpoint= has nothing mounted.
+func (b *setBuilder) checkMountpoints(x *export.Export) {
+	for _, e := range x.Entries {
+		mp := e.Options.Mountpoint
+		if !mp.Set {
+			continue
+		}
+		b.set.conditional = true
+		if mp.Path == "" {
+			mp.Path = x.Path
+		}
+		if !isMountPoint(mp.Path) {
+			b.set.absent[e] = true
+		}
+	}
+}
+
+// isMountPoint is the test of nfs-utils (is_mountpoint in support/misc): a
+// directory on another device than the one above it, or the root. Bind mounts
+// within a file system do not count there; statx(2) tells of them too.
+func isMountPoint(path string) bool {
+	var st, up unix.Stat_t
+	if unix.Lstat(path, &st) != nil || unix.Lstat(path+"/..", &up) != nil {
+		return false
+	}
+	if st.Dev != up.Dev || st.Ino == up.Ino {
+		return true
+	}
+	var sx unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, 0, &sx)
+	return err == nil && sx.Attributes_mask&sx.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+}
+
+// retire closes what the new set does not use.
+func (s *Server) retire(old, set *shareSet) {
 	if old == nil {
 		return
 	}
-	var gone []*volume
-	for _, sh := range old.byID {
-		if !kept[sh.vol] {
-			gone = append(gone, sh.vol)
+	gone := make(map[*volume]bool)
+	for id, sh := range old.byID {
+		if now := set.byID[id]; now == nil || now.vol != sh.vol {
+			gone[sh.vol] = true
 		}
 	}
 	if len(gone) == 0 {
 		return
 	}
-	s.io.Files.DropIf(func(f *ioctx.File) bool { return slices.Contains(gone, f.Value.(*object).vol) })
-	time.AfterFunc(retireAfter, func() {
-		for _, v := range gone {
-			v.close()
-		}
-	})
+	s.dirs.retire(gone)
+	s.io.Files.DropIf(func(f *ioctx.File) bool { return gone[f.Value.(*object).vol] })
 }
 
-// retireAfter is longer than any call holds a volume without waiting on it.
-const retireAfter = time.Minute
-
-// shareAt returns the share of an export, opening the directory again if it was
-// not there before or something else is mounted there now. It may wait.
+// shareAt returns the share of an export, looking at its directory again if it
+// was not there before or is another one now. It may wait.
 func (s *Server) shareAt(x *export.Export) (*share, error) {
-	set := s.shares.Load()
-	sh := set.byPath[x.Path]
 	var st unix.Stat_t
 	if err := unix.Stat(x.Path, &st); err != nil {
 		return nil, err
@@ -129,134 +282,28 @@ func (s *Server) shareAt(x *export.Export) (*share, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return nil, unix.ENOTDIR
 	}
-	if sh != nil && sh.vol.dev == st.Dev && sh.vol.ino == st.Ino {
+	set := s.shares.Load()
+	if sh := set.at(x.Path, &st); sh != nil {
 		return sh, nil
 	}
 	s.sharesMu.Lock()
 	defer s.sharesMu.Unlock()
 	set = s.shares.Load()
-	var renew *volume
-	if sh := set.byPath[x.Path]; sh != nil {
-		if sh.vol.dev == st.Dev && sh.vol.ino == st.Ino {
-			return sh, nil // another thread was here first
-		}
-		renew = sh.vol
+	if sh := set.at(x.Path, &st); sh != nil {
+		return sh, nil // another thread was here first
 	}
-	s.setLocked(set.matcher, renew)
-	if sh = s.shares.Load().byPath[x.Path]; sh == nil {
-		return nil, fs.ErrNotExist
+	s.setLocked(set.matcher, x.Path)
+	if sh := s.shares.Load().byPath[x.Path]; sh != nil {
+		return sh, nil
 	}
-	return sh, nil
+	return nil, fs.ErrNotExist
 }
 
-// connState is what the server remembers of a connection, so that a READ need
-// not look its caller up again.
-type connState struct {
-	admissions [4]atomic.Pointer[admission]
-	next       atomic.Uint32
-}
-
-// admission is the entry of an export that holds for the connection's peer,
-// under one table of exports.
-type admission struct {
-	set   *shareSet
-	share *share
-	// sys and none are what the entry says of callers with these flavours, or nil.
-	sys, none *export.FlavorOptions
-	// last is the latest caller and who he is here.
-	last atomic.Pointer[caller]
-}
-
-type caller struct {
-	flavor, uid, gid uint32
-	groups           []uint32
-	id               *identity
-}
-
-func (c *connState) find(set *shareSet, sh *share) *admission {
-	for i := range c.admissions {
-		if a := c.admissions[i].Load(); a != nil && a.set == set && a.share == sh {
-			return a
-		}
+// at returns the share at a path if it is of the directory given.
+func (set *shareSet) at(path string, st *unix.Stat_t) *share {
+	sh := set.byPath[path]
+	if sh == nil || sh.vol.dev != st.Dev || sh.vol.ino != st.Ino {
+		return nil
 	}
-	return nil
-}
-
-// admit says who the caller is in the export, or why he is not let in. Linux
-// answers the same statuses (fs/nfsd/nfsfh.c, export.c): a client that the
-// export is not for sees NFS3ERR_STALE, a flavour it does not allow
-// NFS3ERR_ACCES, a port it does not trust NFS3ERR_PERM.
-func (w *worker) admit(c *rpc.Call, set *shareSet, sh *share) (*identity, nfsstat3) {
-	conn := c.Conn.(*connState)
-	a := conn.find(set, sh)
-	if a == nil {
-		e, st := w.match(c, set, sh)
-		if st != nfs3OK {
-			return nil, st
-		}
-		a = newAdmission(set, sh, e)
-		conn.admissions[conn.next.Add(1)%uint32(len(conn.admissions))].Store(a)
-	}
-	o := a.sys
-	if c.Cred.Flavor == rpc.AuthNone {
-		o = a.none
-	}
-	if o == nil {
-		return nil, nfs3ErrAcces
-	}
-	if o.Secure && c.Peer.Port() >= ipPortReserved {
-		return nil, nfs3ErrPerm
-	}
-	return w.identify(a, o, &c.Cred), nfs3OK
-}
-
-// ipPortReserved is IPPORT_RESERVED of netinet/in.h: ports below it only root
-// can use.
-const ipPortReserved = 1024
-
-// match asks the exports table; names may have to be resolved first.
-func (w *worker) match(c *rpc.Call, set *shareSet, sh *share) (*export.Entry, nfsstat3) {
-	e, known := set.matcher.Match(sh.x, c.Peer.Addr())
-	if !known {
-		if !c.MayBlock {
-			return nil, wait
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), resolveTimeout)
-		defer cancel()
-		e = set.matcher.MatchWait(ctx, sh.x, c.Peer.Addr())
-		if e == nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return nil, nfs3ErrJukebox
-		}
-	}
-	if e == nil {
-		return nil, nfs3ErrStale
-	}
-	return e, nfs3OK
-}
-
-// resolveTimeout is how long a call waits for the name service before the client
-// is told to try again.
-const resolveTimeout = 10 * time.Second
-
-func newAdmission(set *shareSet, sh *share, e *export.Entry) *admission {
-	a := &admission{set: set, share: sh}
-	if o, ok := e.Flavor(rpc.AuthSys); ok {
-		a.sys = &o
-	}
-	if o, ok := e.Flavor(rpc.AuthNone); ok {
-		a.none = &o
-	}
-	return a
-}
-
-// identify squashes the caller. The same caller as last time costs nothing.
-func (w *worker) identify(a *admission, o *export.FlavorOptions, cred *rpc.Cred) *identity {
-	if l := a.last.Load(); l != nil && l.flavor == cred.Flavor && l.uid == cred.UID && l.gid == cred.GID &&
-		slices.Equal(l.groups, cred.Groups()) {
-		return l.id
-	}
-	uid, gid, groups := o.Squash(cred.UID, cred.GID, cred.Groups(), w.groups[:0])
-	id := w.srv.identities.get(uid, gid, groups)
-	a.last.Store(&caller{cred.Flavor, cred.UID, cred.GID, slices.Clone(cred.Groups()), id})
-	return id
+	return sh
 }

@@ -71,7 +71,7 @@ type waiters struct {
 	classes []*waitClass // round robin, from turn on
 	turn    int
 	idle    int
-	idleMin int // least value of idle since the last shrink
+	idleMin int // idle threads that no call since the last shrink needed
 	retire  int // threads that should end
 	threads int
 	names   []bool     // by thread number: in use
@@ -172,6 +172,7 @@ func (w *waiters) take(n int) (*waitingCall, *waitClass) {
 	defer w.mu.Unlock()
 	for {
 		if c, cl := w.pick(); c != nil {
+			w.idleMin = min(w.idleMin, w.idle)
 			return c, cl
 		}
 		if w.stopped || w.retire > 0 {
@@ -183,7 +184,6 @@ func (w *waiters) take(n int) (*waitingCall, *waitClass) {
 		w.idle++
 		w.wake.Wait()
 		w.idle--
-		w.idleMin = min(w.idleMin, w.idle)
 	}
 }
 

@@ -26,7 +26,6 @@ var explained = []difference{
 	// Names
 	{`LOOKUP "(|/|a/b)" in /|LOOKUP "f5.x00x" in /`, "ACCES.*", "(NOENT|OK handle->(dir/hard|fileid [0-9 ]+)).*",
 		"3.2: names that no file can have get ACCES; they cut the name at the NUL, and open what a path names, even outside the export"},
-	{`LOOKUP "k+" in /`, "GARBAGE_ARGS", "NAMETOOLONG.*", "arguments are bounded before they are parsed; K refuses all over 255 like this"},
 
 	// ACCESS
 	{"ACCESS 0xffffffff .*", "OK .*bits=0x([012]?[0-9a-f])", "OK .*bits=0x1[46][0-9a-f]", "3.3.4 has six bits; they also answer RFC 8276's for extended attributes, which version 3 has not"},

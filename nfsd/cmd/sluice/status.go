@@ -143,8 +143,8 @@ func (s *status) print(w io.Writer) {
 	n := s.NFS
 	fmt.Fprintf(w, "files        %d open, %d opened, %d evicted\n", n.FilesOpen, n.FilesOpened, n.FilesEvicted)
 	fmt.Fprintf(w, "pipes        %d in use, %d made, %d discarded\n", n.PipesInUse, n.PipesMade, n.PipesDiscarded)
-	fmt.Fprintf(w, "send path    %s: %d in the batch, %d spliced, %d copied, %d of them for want of splice\n",
-		n.SendPath, n.ReadsInline, n.ReadsSpliced, n.ReadsCopied, n.ReadsFallback)
+	fmt.Fprintf(w, "send path    %s, up to %d KiB in the batch: %d in the batch, %d spliced, %d copied, %d of them for want of splice\n",
+		n.SendPath, n.SmallRead>>10, n.ReadsInline, n.ReadsSpliced, n.ReadsCopied, n.ReadsFallback)
 	fmt.Fprintf(w, "fetched      %d reads waited for a disk\n", n.ReadsFetched)
 	fmt.Fprintf(w, "names        %d look-ups answered from memory\n", n.NamesKnown)
 	var names []string

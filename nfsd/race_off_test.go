@@ -1,0 +1,5 @@
+//go:build !race
+
+package nfsd
+
+const raceEnabled = false

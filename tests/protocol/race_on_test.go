@@ -1,0 +1,6 @@
+//go:build race
+
+package protocol
+
+// raceEnabled makes the server under test be built with the race detector too.
+const raceEnabled = true
