@@ -83,7 +83,7 @@ type hostsFile struct {
 	groups map[string][]string
 }
 
-var errNoHost = errors.New("Name or service not known")
+var errNoHost = errors.New("name or service not known")
 
 func readHosts(hosts, netgroup string) *hostsFile {
 	h := &hostsFile{map[string]string{}, map[string][]netip.Addr{}, map[netip.Addr][]string{}, map[string][]string{}}

@@ -32,7 +32,6 @@ type fileParser struct {
 	// bareHost is the client before this one, if it had no options: what
 	// follows it in parentheses was probably meant for it.
 	bareHost string
-	nulSeen  bool
 }
 
 // parseSource reads a file up to its end or its first error; room bounds the

@@ -114,6 +114,10 @@ func (w *worker) matchOne(c *rpc.Call, set *shareSet, x *export.Export) (*export
 	return e, nfs3OK
 }
 
+// classNames is the rpc.Call.WaitClass of calls that wait for the name service, so
+// that they keep waiting threads from none but each other. It is no device number.
+const classNames = ^uint64(0)
+
 // resolveTimeout is how long a call waits for the name service before the client
 // is told to try again.
 const resolveTimeout = 10 * time.Second
@@ -129,13 +133,20 @@ func newAdmission(set *shareSet, sh *share, e *export.Entry) *admission {
 	return a
 }
 
+// nobody is the kernel's INVALID_UID and INVALID_GID.
+const nobody = ^uint32(0)
+
 // identify squashes the caller. The same caller as last time costs nothing.
 func (w *worker) identify(a *admission, o *export.FlavorOptions, cred *rpc.Cred) *identity {
 	if l := a.last.Load(); l != nil && l.flavor == cred.Flavor && l.uid == cred.UID && l.gid == cred.GID &&
 		slices.Equal(l.groups, cred.Groups()) {
 		return l.id
 	}
-	uid, gid, groups := o.Squash(cred.UID, cred.GID, cred.Groups(), w.groups[:0])
+	uid, gid := cred.UID, cred.GID
+	if cred.Flavor == rpc.AuthNone { // he has no ids: the anonymous ones hold, squashing or not
+		uid, gid = nobody, nobody
+	}
+	uid, gid, groups := o.Squash(uid, gid, cred.Groups(), w.groups[:0])
 	id := w.srv.identities.get(uid, gid, groups)
 	a.last.Store(&caller{cred.Flavor, cred.UID, cred.GID, slices.Clone(cred.Groups()), id})
 	return id

@@ -165,7 +165,7 @@ func (w *worker) found(c *rpc.Call, dir *target, fd int, parent []byte) ([]byte,
 		return nil, statusOf(err)
 	}
 	w.child.fsid = dir.vol.fsid
-	handle, err := w.srv.appendHandle(w.fh[:0], dir.vol, fd, &w.kh, &w.child.Stat_t, parent)
+	handle, err := w.childHandle(dir, dir.file.Path(), fd, &w.child.Stat_t, parent)
 	if err != nil {
 		unix.Close(fd)
 		return nil, statusOf(err)
@@ -202,6 +202,9 @@ func (w *worker) lookupParent(c *rpc.Call, dir *target) ([]byte, nfsstat3) {
 		return nil, st
 	}
 	fd, err := openat2(dir.file.Path(), &w.name[0], &w.how)
+	if err == unix.ENOENT { // the parent is not below the root of our own mount
+		return nil, nfs3ErrStale
+	}
 	if err != nil {
 		return nil, lookupStatus(err)
 	}

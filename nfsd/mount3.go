@@ -103,16 +103,32 @@ func mnt(c *rpc.Call) (fh []byte, e *export.Entry, status uint32, res rpc.Result
 	if c.Args.Err() != nil {
 		return nil, nil, 0, rpc.GarbageArgs
 	}
+	w := c.Thread.(*worker)
 	if !c.MayBlock {
+		if w.namesMatter(c, path) {
+			c.WaitClass = classNames
+		}
 		return nil, nil, 0, rpc.Wait
 	}
-	w := c.Thread.(*worker)
 	fh, e, status = w.mount(c, path)
 	if status == mnt3OK {
 		w.srv.mounted.add(c.Peer.Addr(), path)
 	}
 	w.srv.log.Info("mount", "path", path, "client", c.Peer, "status", mountStatusName(status))
 	return fh, e, status, rpc.Done
+}
+
+// namesMatter says whether MNT will have to ask the name service.
+func (w *worker) namesMatter(c *rpc.Call, path string) bool {
+	m := w.srv.shares.Load().matcher
+	for p := range upwards(filepath.Clean(path)) {
+		if x := m.Table().Export(p); x != nil {
+			if e, known := m.Match(x, c.Peer.Addr()); e != nil || !known {
+				return !known
+			}
+		}
+	}
+	return false
 }
 
 func (w *worker) mount(c *rpc.Call, path string) ([]byte, *export.Entry, uint32) {
@@ -267,24 +283,32 @@ func mountStatusName(status uint32) string {
 	return "failed"
 }
 
-// exportProc is EXPORT: for this machine itself every export; for others those
-// they may mount, since who else may is none of their business.
+// exportProc is EXPORT: for this machine itself every export with its clients; for
+// others what they may mount, since who else may is none of their business.
 func (s *Server) exportProc(c *rpc.Call) rpc.Result {
+	all := isLocal(c.Peer.Addr())
 	if !c.MayBlock {
+		if !all {
+			c.WaitClass = classNames
+		}
 		return rpc.Wait
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), resolveTimeout)
 	defer cancel()
 	m := s.shares.Load().matcher
-	all := isLocal(c.Peer.Addr())
 	b := c.Reply
 	for _, x := range m.Table().Exports() {
-		if !all && m.MatchWait(ctx, x, c.Peer.Addr()) == nil {
-			continue
+		entries := x.Entries
+		if !all {
+			e := m.MatchWait(ctx, x, c.Peer.Addr())
+			if e == nil {
+				continue
+			}
+			entries = []*export.Entry{e}
 		}
 		b = xdr.AppendUint32(b, 1)
 		b = xdr.AppendString(b, x.Path)
-		for _, e := range x.Entries {
+		for _, e := range entries {
 			b = xdr.AppendUint32(b, 1)
 			b = xdr.AppendString(b, e.Client.String())
 		}

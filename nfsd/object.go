@@ -91,6 +91,9 @@ func (w *worker) resolve(c *rpc.Call, fh []byte) (*target, nfsstat3) {
 	c.WaitClass = t.vol.dev
 	var st nfsstat3
 	if t.adm, t.id, st = w.admit(c, set, t.share); st != nfs3OK {
+		if st == wait {
+			c.WaitClass = classNames
+		}
 		return nil, st
 	}
 	if t.vol.slow && !c.MayBlock {
@@ -103,15 +106,28 @@ func (w *worker) resolve(c *rpc.Call, fh []byte) (*target, nfsstat3) {
 		t.release()
 		return nil, st
 	}
+	if t.adm.entry.Options.SubtreeCheck {
+		if st = w.checkSubtree(c, t); st != nfs3OK {
+			t.release()
+			return nil, st
+		}
+	}
 	return t, nfs3OK
 }
 
 // waitFor has the call run on a waiting thread, in the class of the disk that
-// its handle is on.
+// its handle is on, unless its client has to be found out about first.
 func (w *worker) waitFor(c *rpc.Call, fh []byte) rpc.Result {
-	if id, ok := handleVolumeOf(fh); ok {
-		if sh := w.srv.shares.Load().byID[id]; sh != nil {
-			c.WaitClass = sh.vol.dev
+	id, ok := handleVolumeOf(fh)
+	set := w.srv.shares.Load()
+	sh := set.byID[id]
+	if !ok || sh == nil {
+		return rpc.Wait
+	}
+	c.WaitClass = sh.vol.dev
+	if c.Conn.(*connState).find(set, sh) == nil {
+		if _, st := w.match(c, set, sh); st == wait {
+			c.WaitClass = classNames
 		}
 	}
 	return rpc.Wait
@@ -159,7 +175,7 @@ func (w *worker) open(v *volume, h handle) (int, nfsstat3) {
 		return -1, staleUnless(err)
 	}
 	defer w.srv.dirs.release(v)
-	w.kh.Bytes, w.kh.Type = uint32(copy(w.kh.Data[:], h.body)), int32(h.typ)
+	w.kh.Bytes, w.kh.Type = uint32(copy(w.kh.Data[:], h.body)), unpackType(h.typ)
 	fd, err := openByHandle(dir, &w.kh, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW)
 	if err != nil {
 		return -1, staleUnless(err)

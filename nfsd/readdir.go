@@ -200,7 +200,7 @@ func (w *worker) appendPlus(b []byte, l *listing, d dirent) []byte {
 		return appendNoAttr(appendNoAttr(b)) // LOOKUP tells who may cross
 	}
 	w.child.fsid = l.dir.vol.fsid
-	handle, err := w.srv.appendHandle(w.fh[:0], l.dir.vol, fd, &w.kh, &w.child.Stat_t, bodyOf(l.dir.file.Handle()))
+	handle, err := w.childHandle(l.dir, l.fd, fd, &w.child.Stat_t, bodyOf(l.dir.file.Handle()))
 	if err != nil {
 		return appendNoAttr(appendNoAttr(b[:mark]))
 	}

@@ -1,7 +1,8 @@
 package nfsd
 
 import (
-	"io/fs"
+	"context"
+	"log/slog"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +22,8 @@ type share struct {
 	above []*share
 	// crosses says that a mount in this share may be crossed.
 	crosses bool
+	// subtree says that an entry has subtree_check.
+	subtree bool
 }
 
 // grant is an export that a share belongs to: by its own path, or because it is
@@ -40,6 +43,8 @@ type shareSet struct {
 	covered map[coverKey]*share
 	// absent are the entries whose mountpoint= has nothing mounted on it.
 	absent map[*export.Entry]bool
+	// leftOut are the exports that are not served, and why.
+	leftOut map[string]string
 	// conditional says that there are entries with mountpoint=.
 	conditional bool
 }
@@ -142,7 +147,7 @@ type setBuilder struct {
 func newSetBuilder(s *Server, m *export.Matcher, mounts *mountTable, renew string) *setBuilder {
 	b := &setBuilder{s: s, old: s.shares.Load(), renew: renew, numbers: make(map[string]*export.Export), mountAt: make(map[string]uint64)}
 	b.set = &shareSet{matcher: m, byID: make(map[uint64]*share), byPath: make(map[string]*share),
-		covered: make(map[coverKey]*share), absent: make(map[*export.Entry]bool)}
+		covered: make(map[coverKey]*share), absent: make(map[*export.Entry]bool), leftOut: make(map[string]string)}
 	b.with = describer{s: s, mounts: mounts, known: make(map[uint64]fileSystem)}
 	if b.old != nil {
 		b.changed = mounts.changedSince(s.mounts.Load())
@@ -159,7 +164,7 @@ func (b *setBuilder) addExport(x *export.Export) {
 	fsid := x.Entries[0].Options.FSID
 	if key := fsid.Key(); key != "" {
 		if other := b.numbers[key]; other != nil {
-			b.s.log.Error("export left out: another one has the same fsid", "path", x.Path, "fsid", key,
+			b.leaveOut(slog.LevelError, x.Path, "another one has the same fsid", "fsid", key,
 				"at", x.Entries[0].Pos.String(), "other", other.Path, "other-at", other.Entries[0].Pos.String())
 			return
 		}
@@ -167,10 +172,19 @@ func (b *setBuilder) addExport(x *export.Export) {
 	}
 	vol, err := b.volume(x.Path, fsid)
 	if err != nil {
-		b.s.log.Warn("export left out until its directory can be opened", "path", x.Path, "error", err)
+		b.leaveOut(slog.LevelWarn, x.Path, "its directory cannot be opened now", "error", err)
 		return
 	}
 	b.add(&share{path: x.Path, vol: vol, grants: []grant{{x: x}}})
+}
+
+// leaveOut does without an export. The operator hears of it once.
+func (b *setBuilder) leaveOut(level slog.Level, path, why string, attrs ...any) {
+	b.set.leftOut[path] = why
+	if b.old != nil && b.old.leftOut[path] == why {
+		level = slog.LevelDebug
+	}
+	b.s.log.Log(context.Background(), level, "export left out: "+why, append([]any{"path", path}, attrs...)...)
 }
 
 // volume returns the volume of a path, that of the old set if it still holds.
@@ -216,8 +230,7 @@ func (b *setBuilder) add(sh *share) {
 		other.grants = append(other.grants, sh.grants...)
 		b.set.byPath[sh.path] = other
 	default:
-		b.s.log.Error("left out: its file system has the same identity as another; fsid= makes them two",
-			"path", sh.path, "other", other.path)
+		b.leaveOut(slog.LevelError, sh.path, "its file system has the same identity as another, fsid= makes them two", "other", other.path)
 	}
 }
 
@@ -296,7 +309,7 @@ func (s *Server) shareAt(x *export.Export) (*share, error) {
 	if sh := s.shares.Load().byPath[x.Path]; sh != nil {
 		return sh, nil
 	}
-	return nil, fs.ErrNotExist
+	return nil, unix.EACCES // it is left out
 }
 
 // at returns the share at a path if it is of the directory given.

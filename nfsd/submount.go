@@ -65,6 +65,10 @@ func hasNohide(x *export.Export) bool {
 	return slices.ContainsFunc(x.Entries, func(e *export.Entry) bool { return e.Options.NoHide })
 }
 
+func hasSubtreeCheck(x *export.Export) bool {
+	return slices.ContainsFunc(x.Entries, func(e *export.Entry) bool { return e.Options.SubtreeCheck })
+}
+
 // grantsBelow are the exports above a mount point that have crossmnt.
 func (b *setBuilder) grantsBelow(p string) []grant {
 	var grants []grant
@@ -101,7 +105,7 @@ func (b *setBuilder) addSubmount(p string, grants []grant) {
 // link finds out which share is mounted in which. Only where a mount may be
 // crossed is the directory that it hides looked up.
 func (b *setBuilder) link() {
-	b.markCrossing()
+	b.mark()
 	for p, sh := range b.set.byPath {
 		m := b.with.mounts.byPath[p]
 		if m == nil || p == "/" || b.mountAt[p] != m.id {
@@ -120,12 +124,13 @@ func (b *setBuilder) link() {
 	}
 }
 
-// markCrossing marks the shares that a mount may be crossed in, now or once there
-// is one.
-func (b *setBuilder) markCrossing() {
+// mark sums up what the entries of a share want: above all whether a mount may be
+// crossed in it, now or once there is one.
+func (b *setBuilder) mark() {
 	for p, sh := range b.set.byPath {
 		for _, g := range sh.grants {
 			sh.crosses = sh.crosses || hasCrossmnt(g.x)
+			sh.subtree = sh.subtree || hasSubtreeCheck(g.x)
 			if g.below || !hasNohide(g.x) {
 				continue
 			}

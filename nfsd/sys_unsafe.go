@@ -77,6 +77,17 @@ func nameToHandle(fd int, h *kernelHandle) error {
 	return errnoErr(e)
 }
 
+// nameToConnectable gets a handle for a name, which must end in NUL, that says
+// which directory it is in.
+func nameToConnectable(dir int, name *byte, h *kernelHandle) error {
+	const atHandleConnectable = 0x2 // AT_HANDLE_CONNECTABLE, linux/fcntl.h
+	var mountID int32
+	h.Bytes = uint32(len(h.Data))
+	_, _, e := unix.Syscall6(unix.SYS_NAME_TO_HANDLE_AT, uintptr(dir), uintptr(unsafe.Pointer(name)),
+		uintptr(unsafe.Pointer(h)), uintptr(unsafe.Pointer(&mountID)), atHandleConnectable, 0)
+	return errnoErr(e)
+}
+
 // openByHandle opens an object of the file system that mount is on. It needs
 // CAP_DAC_READ_SEARCH (open_by_handle_at(2)).
 func openByHandle(mount int, h *kernelHandle, flags int) (int, error) {

@@ -35,7 +35,8 @@ type Conn struct {
 	// balanced is the work that the balancer has seen; it alone uses it.
 	balanced uint64
 
-	// mu guards the fields below, which other threads touch too.
+	// mu guards the fields below, which other threads touch too. It is taken before
+	// connTable.mu.
 	mu     sync.Mutex
 	home   *thread
 	armed  uint32 // what the epoll waits for

@@ -173,18 +173,33 @@ func (s *Server) admit(fd int, sa unix.Sockaddr) {
 	if c.peer.Addr().IsLoopback() {
 		TuneLoopback(fd)
 	}
-	if s.draining.Load() || !s.conns.put(c) {
+	if err := s.enroll(c); err != nil {
 		s.refused.Add(1)
-		s.logFull("connection refused", fmt.Errorf("%d connections are open, the most allowed", s.conns.len()))
+		s.logFull("connection refused", err)
 		_ = unix.Close(fd)
 		return
 	}
 	s.accepted.Add(1)
+}
+
+// enroll gives a connection its slot and its home. Once it has them, other
+// threads may find it; c.mu makes them wait until it has both.
+func (s *Server) enroll(c *Conn) error {
 	c.home, c.armed = s.place(), unix.EPOLLIN
-	if err := c.home.poll.add(c, c.armed); err != nil {
-		s.logFull("connection refused", err)
-		c.close(nil)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.draining.Load() {
+		return errors.New("the server is stopping")
 	}
+	if !s.conns.put(c) {
+		return fmt.Errorf("%d connections are open, the most allowed", s.conns.len())
+	}
+	err := c.home.poll.add(c, c.armed)
+	if err != nil {
+		c.closed = true
+		s.conns.remove(c)
+	}
+	return err
 }
 
 // TuneLoopback sets up a connection within this machine: there is no network to

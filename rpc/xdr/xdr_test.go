@@ -65,9 +65,10 @@ func TestReaderRejects(t *testing.T) {
 }
 
 func FuzzReader(f *testing.F) {
-	f.Add(AppendString(nil, "sillyprog"), 9)
-	f.Add([]byte{0xff, 0xff, 0xff, 0xff}, 400)
-	f.Fuzz(func(t *testing.T, b []byte, limit int) {
+	f.Add(AppendString(nil, "sillyprog"), uint16(9))
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff}, uint16(400))
+	f.Fuzz(func(t *testing.T, b []byte, most uint16) {
+		limit := int(most) // limits are constants of the callers, never negative
 		r := NewReader(b)
 		p := r.Opaque(limit)
 		if r.Err() != nil {

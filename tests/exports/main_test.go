@@ -88,5 +88,6 @@ func network() error {
 			return fmt.Errorf("ip %v: %w: %s", args, err, out)
 		}
 	}
-	return nil
+	// IPv6 takes only listed addresses for its own when a socket is bound.
+	return os.WriteFile("/proc/sys/net/ipv6/ip_nonlocal_bind", []byte("1"), 0)
 }

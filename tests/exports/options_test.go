@@ -72,7 +72,7 @@ func TestFsid(t *testing.T) {
 	if a.FSID != 7 || b.FSID != 0 {
 		t.Errorf("fsid %d and %d, want 7 and 0", a.FSID, b.FSID)
 	}
-	if st, _ := c.mnt(dir + "/c"); st != wire.ErrNoent {
+	if st, _ := c.mnt(dir + "/c"); st != wire.ErrAcces {
 		t.Errorf("MNT of the second export with fsid=7: status %d", st)
 	}
 	log := s.log.String()
@@ -85,7 +85,7 @@ func TestFsid(t *testing.T) {
 	s = startServer(t, fmt.Sprintf("%[1]s/a *(ro,fsid=%[2]s)\n%[1]s/b *(ro,fsid=%[3]s)\n", dir, uuid, strings.ToUpper(strings.ReplaceAll(uuid, "-", ":"))))
 	c = s.from(inside)
 	c.mount(dir + "/a")
-	if st, _ := c.mnt(dir + "/b"); st != wire.ErrNoent {
+	if st, _ := c.mnt(dir + "/b"); st != wire.ErrAcces {
 		t.Errorf("MNT of the second export with one UUID: status %d", st)
 	}
 }

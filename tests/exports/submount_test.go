@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -64,6 +66,7 @@ func (c *client) see(dir []byte) (names []string) {
 			names = append(names, n)
 		}
 	}
+	slices.Sort(names)
 	return names
 }
 
@@ -215,5 +218,62 @@ func TestBindMount(t *testing.T) {
 	}
 	if st, data := c.read(c.find(c.mount(dir+"/pub"), "home", "file")); st != wire.OK || data != "home/file" {
 		t.Errorf("the second path: status %d, %q", st, data)
+	}
+}
+
+// Without CAP_SYS_ADMIN the server cannot have mounts of its own. What is hidden
+// is then out of reach, and the rest as ever.
+func TestUnprivilegedMounts(t *testing.T) {
+	if _, err := exec.LookPath("setpriv"); err != nil {
+		t.Skip(err)
+	}
+	dir := tree(t, "plain/m/hidden", "cross/m/hidden", "cross/sub/file", "cross/sub/deep/", "out/")
+	mountFS(t, dir+"/plain/m", "shown")
+	mountFS(t, dir+"/cross/m", "shown", "n/")
+	s := startServer(t, fmt.Sprintf("%[1]s/plain *(ro)\n%[1]s/cross *(ro,crossmnt)\n", dir))
+	s.stop()
+	cmd := s.command()
+	s.run(exec.Command("setpriv", append([]string{"--bounding-set=-sys_admin", "--inh-caps=-sys_admin"}, cmd.Args...)...))
+	c := s.from(inside)
+	if st, _, _ := c.lookup(c.mount(dir+"/plain"), "m"); st != wire.ErrAcces {
+		t.Errorf("LOOKUP of what is hidden: status %d, want NFS3ERR_ACCES", st)
+	}
+	cross := c.mount(dir + "/cross")
+	m := c.find(cross, "m")
+	c.wantSee(c.find(m, "n", ".."), "n shown", "the sub-mount")
+	if got := c.find(m, ".."); !bytes.Equal(got, cross) {
+		t.Error(".. of the sub-mount does not lead back")
+	}
+	deep := c.find(cross, "sub", "deep")
+	if got := c.find(deep, "..", ".."); !bytes.Equal(got, cross) {
+		t.Error(".. does not lead to the root")
+	}
+	checkMovedOut(t, s, c, dir, deep)
+	mountFS(t, dir+"/cross/sub", "later")
+	c.wantSee(c.find(cross, "sub"), "later", "what was mounted later")
+}
+
+// A directory that has been moved out of the export is out of reach by its handle
+// too, whatever subtree_check says.
+func TestMovedOut(t *testing.T) {
+	dir := tree(t, "cross/sub/deep/", "cross/sub/file", "out/")
+	s := startServer(t, fmt.Sprintf("%[1]s/cross *(ro)\n", dir))
+	c := s.from(inside)
+	deep := c.find(c.mount(dir+"/cross"), "sub", "deep")
+	checkMovedOut(t, s, c, dir, deep)
+}
+
+func checkMovedOut(t *testing.T, s *server, c *client, dir string, deep []byte) {
+	t.Helper()
+	must(t, os.Rename(dir+"/cross/sub/deep", dir+"/out/deep"))
+	defer os.Rename(dir+"/out/deep", dir+"/cross/sub/deep")
+	if st, _, _ := c.lookup(deep, ".."); st != wire.ErrStale {
+		t.Errorf("LOOKUP of .. in what was moved out: status %d, want NFS3ERR_STALE", st)
+	}
+	exports := value(os.ReadFile(s.exports))(t)
+	s.reload(fmt.Sprintf("%s/out *(ro)\n", dir)) // forgets what is open
+	s.reload(string(exports))
+	if st, _ := c.getattr(deep); st != wire.ErrStale {
+		t.Errorf("GETATTR of what was moved out: status %d, want NFS3ERR_STALE", st)
 	}
 }

@@ -222,25 +222,3 @@ func (c *client) decodeList(d *wire.Dec, plus bool) listResult {
 	c.end(d)
 	return r
 }
-
-// listAll lists a directory with READDIR until eof.
-func (c *client) listAll(fh []byte, count uint32) (all []wire.Entry) {
-	c.t.Helper()
-	cookie := uint64(0)
-	for range 2_000_000 {
-		r := c.readdir(fh, cookie, count)
-		if r.status != wire.OK {
-			c.t.Fatalf("READDIR at %d: status %d", cookie, r.status)
-		}
-		all = append(all, r.entries...)
-		if r.eof {
-			return all
-		}
-		if len(r.entries) == 0 {
-			c.t.Fatalf("READDIR at %d: no entry and no eof", cookie)
-		}
-		cookie = r.entries[len(r.entries)-1].Cookie
-	}
-	c.t.Fatal("READDIR does not come to an end")
-	return nil
-}

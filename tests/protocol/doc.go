@@ -3,8 +3,8 @@
 // where they leave a choice. The client is in the package wire and shares no
 // code with the server.
 //
-// The tests build the program, start it on loopback and stop it. They run in a
-// mount namespace of their own, which takes root; without root those that need
-// mounts, owners or privileged ports are skipped and named at the end.
+// The tests build the program, start it on loopback and stop it. They run in
+// mount and network namespaces of their own, which takes root; without root those
+// that need mounts, owners or privileged ports are skipped and named at the end.
 // SLUICE=FILE tests that program instead of a fresh build.
 package protocol

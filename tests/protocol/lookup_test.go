@@ -169,7 +169,7 @@ func TestLookupSeesChanges(t *testing.T) {
 	must(t, os.Chmod(dir, 0o755))
 	fh := c.mount(dir)
 	stranger := c.as(wire.Sys(2000, 2000))
-	name, other := filepath.Join(dir, "name"), filepath.Join(dir, "other")
+	name, other, away := filepath.Join(dir, "name"), filepath.Join(dir, "other"), filepath.Join(dir, "away")
 	check := func(what string, want uint32) {
 		t.Helper()
 		for range 3 { // the second and third may be remembered
@@ -186,7 +186,16 @@ func TestLookupSeesChanges(t *testing.T) {
 		if i%20 == 0 { // let the last change become old
 			time.Sleep(250 * time.Millisecond)
 		}
-		check("at first", map[bool]uint32{true: wire.ErrNoent, false: wire.OK}[i == 0])
+		if i == 0 {
+			check("at first", wire.ErrNoent)
+			must(t, os.WriteFile(name, nil, 0o644))
+			time.Sleep(250 * time.Millisecond)
+		}
+		check("there", wire.OK)
+		must(t, os.Rename(name, away)) // the file lives on under another name
+		check("renamed away", wire.ErrNoent)
+		must(t, os.WriteFile(name, nil, 0o644))
+		check("another in its place", wire.OK)
 		must(t, os.WriteFile(other, nil, 0o644))
 		must(t, os.Rename(other, name))
 		check("replaced", wire.OK)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 var (
@@ -17,44 +19,82 @@ var (
 	scratch   string // removed when all tests are done; world-readable
 )
 
-const insideNamespace = "SLUICE_PROTOCOL_NAMESPACE"
+// namespaceEnv holds the program under test for the run inside the namespaces.
+const namespaceEnv = "SLUICE_PROTOCOL_NAMESPACE"
 
 func TestMain(m *testing.M) {
-	if os.Geteuid() == 0 && os.Getenv(insideNamespace) == "" {
-		os.Exit(enterNamespace())
+	if sluiceBin = os.Getenv(namespaceEnv); sluiceBin != "" {
+		os.Exit(run(m))
 	}
-	os.Exit(run(m))
+	dir, err := os.MkdirTemp("", "protocol-bin-")
+	if err == nil {
+		err = prepare(dir)
+	}
+	code := 1
+	switch {
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "protocol:", err)
+	case os.Geteuid() == 0:
+		code = runInNamespaces()
+	default:
+		code = run(m)
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
 }
 
-// enterNamespace runs this program again in a mount namespace of its own, so
-// that whatever is mounted goes away with it.
-func enterNamespace() int {
+// runInNamespaces runs this program again in mount and network namespaces of its
+// own, so that whatever is mounted goes away with it and no port is in use.
+func runInNamespaces() int {
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Env = append(os.Environ(), insideNamespace+"=1")
+	cmd.Env = append(os.Environ(), namespaceEnv+"="+sluiceBin)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	// Go makes all mounts of the new namespace private.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
 	err := cmd.Run()
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
 		return max(1, exit.ExitCode())
 	case err != nil:
-		fmt.Fprintln(os.Stderr, "protocol: no mount namespace:", err)
+		fmt.Fprintln(os.Stderr, "protocol: no namespaces of our own:", err)
 		return 1
 	}
 	return 0
 }
 
-func run(m *testing.M) int {
-	var err error
-	if scratch, err = os.MkdirTemp("", "protocol-"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+// prepare builds the program, with this machine's network and module cache.
+func prepare(dir string) error {
+	if err := os.Chmod(dir, 0o755); err != nil { // a test runs it as nobody
+		return err
 	}
-	defer os.RemoveAll(scratch)
-	if err := prepare(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+	if sluiceBin = os.Getenv("SLUICE"); sluiceBin != "" {
+		return nil
+	}
+	sluiceBin = filepath.Join(dir, "sluice")
+	args := []string{"build", "-o", sluiceBin}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	out, err := exec.Command("go", append(args, "sluice/nfsd/cmd/sluice")...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("building the server: %w\n%s", err, out)
+	}
+	return nil
+}
+
+func run(m *testing.M) int {
+	syscall.Umask(0)
+	var err error
+	if scratch, err = os.MkdirTemp("", "protocol-"); err == nil {
+		defer os.RemoveAll(scratch)
+		err = os.Chmod(scratch, 0o755)
+	}
+	if err == nil && os.Getenv(namespaceEnv) != "" {
+		err = loopbackUp()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "protocol:", err)
 		return 1
 	}
 	code := m.Run()
@@ -66,24 +106,19 @@ func run(m *testing.M) int {
 	return code
 }
 
-func prepare() error {
-	if err := os.Chmod(scratch, 0o755); err != nil {
+// loopbackUp starts the loopback device of a new network namespace.
+func loopbackUp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
 		return err
 	}
-	syscall.Umask(0)
-	if sluiceBin = os.Getenv("SLUICE"); sluiceBin != "" {
-		return nil
-	}
-	sluiceBin = filepath.Join(scratch, "sluice")
-	args := []string{"build", "-o", sluiceBin}
-	if raceEnabled {
-		args = append(args, "-race")
-	}
-	out, err := exec.Command("go", append(args, "sluice/nfsd/cmd/sluice")...).CombinedOutput()
+	defer unix.Close(fd)
+	req, err := unix.NewIfreq("lo")
 	if err != nil {
-		return fmt.Errorf("building the server: %w\n%s", err, out)
+		return err
 	}
-	return nil
+	req.SetUint16(unix.IFF_UP)
+	return os.NewSyscallError("SIOCSIFFLAGS lo", unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, req))
 }
 
 // skips remembers what was not tested, for the end of the run.

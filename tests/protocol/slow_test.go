@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +22,8 @@ type slowFile struct {
 	nlink   uint32
 	gate    chan struct{}
 	waiting chan struct{} // gets a value when a read begins to wait
+	// slowStat makes its attributes wait for the gate too.
+	slowStat atomic.Bool
 }
 
 func newSlowFile(data []byte, nlink uint32) *slowFile {
@@ -28,6 +31,9 @@ func newSlowFile(data []byte, nlink uint32) *slowFile {
 }
 
 func (f *slowFile) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	if f.slowStat.Load() {
+		f.wait()
+	}
 	out.Mode, out.Size, out.Nlink = 0o444, uint64(len(f.data)), f.nlink
 	return 0
 }
@@ -50,16 +56,20 @@ func (r *slowRoot) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut
 	return 0
 }
 
-func (f *slowFile) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
-	return nil, 0, 0
-}
-
-func (f *slowFile) Read(_ context.Context, _ fs.FileHandle, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
+func (f *slowFile) wait() {
 	select {
 	case f.waiting <- struct{}{}:
 	default:
 	}
 	<-f.gate
+}
+
+func (f *slowFile) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	return nil, 0, 0
+}
+
+func (f *slowFile) Read(_ context.Context, _ fs.FileHandle, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
+	f.wait()
 	end := min(off+int64(len(dest)), int64(len(f.data)))
 	return fuse.ReadResultData(f.data[min(off, end):end]), 0
 }
@@ -172,6 +182,35 @@ func TestSlowRead(t *testing.T) {
 	}
 	if len(seen) != pending {
 		t.Errorf("%d of %d slow reads answered", len(seen), pending)
+	}
+}
+
+// Neither do attributes that are slow in coming.
+func TestSlowGetattr(t *testing.T) {
+	s, dir, slow := slowServer(t)
+	c := dial(t, s)
+	pub, fh := c.mount(treePath("pub")), c.find(c.mount(dir), "slow")
+	slow.slowStat.Store(true)
+	const pending = 5
+	for i := range uint32(pending) {
+		call := wire.NewCall(wire.NFS, 3, wire.Getattr, fhArgs(fh))
+		call.XID = 5000 + i
+		must(t, c.conn.Send(wire.Mark(call.Record())))
+	}
+	<-slow.waiting
+	begin := time.Now()
+	for range 20 {
+		c.attrOf(pub)
+	}
+	if d := time.Since(begin); d > 5*time.Second {
+		t.Errorf("20 quick calls beside a slow one took %v", d)
+	}
+	slow.open()
+	for range pending {
+		r := value(wire.ParseReply(value(c.conn.Receive())(t)))(t)
+		if d := (wire.Dec{B: r.Results}); r.XID < 5000 || d.U32() != wire.OK || d.Attr().Size != 200_000 {
+			t.Errorf("slow GETATTR: %+v", r)
+		}
 	}
 }
 

@@ -130,7 +130,7 @@ func makeSpecial() error {
 		"fifo": {syscall.S_IFIFO | 0o666, 0},
 		"sock": {syscall.S_IFSOCK | 0o666, 0},
 		"chr":  {syscall.S_IFCHR | 0o666, 1<<8 | 5}, // 1:5, the zero device
-		"blk":  {syscall.S_IFBLK | 0o660, 7<<8 | 0}, // 7:0, a loop device
+		"blk":  {syscall.S_IFBLK | 0o660, 7 << 8},   // 7:0, a loop device
 	} {
 		if err := syscall.Mknod(treePath("pub", name), n.mode, n.dev); err != nil {
 			return fmt.Errorf("mknod %s: %w", name, err)
