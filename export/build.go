@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -162,7 +163,8 @@ func (b *builder) entry(r *rawEntry) *Entry {
 // duplicate reports a client that the path has already: the first entry holds.
 func (b *builder) duplicate(r *rawEntry, first *Entry) {
 	what := "the same options"
-	if r.set.flags != first.Options.set.flags {
+	o := r.set.finish()
+	if r.set.list() != first.Options.set.list() || !slices.Equal(o.Sec, first.Options.Sec) {
 		what = "other options, which are ignored"
 	}
 	host := r.host
@@ -205,7 +207,7 @@ func (b *builder) checkPath(r *rawEntry, canonical string) {
 	}
 	switch fi, err := os.Stat(hostPath(b.o.Root, canonical)); {
 	case err != nil:
-		b.rep.fails(r.pathAt, "clients cannot mount it until it exists and the table is loaded again", "%s: %s", canonical, reason(err))
+		b.rep.fails(r.pathAt, "clients cannot mount it until it exists", "%s: %s", canonical, reason(err))
 	case !fi.IsDir():
 		b.rep.fails(r.pathAt, "exports are directories", "%s is not a directory", canonical)
 	}

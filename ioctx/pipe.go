@@ -135,8 +135,9 @@ func (p *Pipe) Fill(fd int, off int64, n int) (int, error) {
 	return got, nil
 }
 
-// Drain splices what it holds to a non-blocking socket. more says that other
-// bytes follow. EAGAIN means that the socket is full; n counts what went.
+// Drain splices what it holds to a socket, which must be non-blocking. more says
+// that other bytes follow. EAGAIN means that the socket is full; n counts what
+// went.
 func (p *Pipe) Drain(sock int, more bool) (n int, err error) {
 	flags := unix.SPLICE_F_NONBLOCK
 	if more {

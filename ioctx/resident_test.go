@@ -66,6 +66,9 @@ func TestResident(t *testing.T) {
 		if !Resident(fd, 512<<10, 4096) || !Resident(fd, 512<<10+100, 10) {
 			t.Error("a page that was read is not resident")
 		}
+		if noCachestat.Load() {
+			return // a look at a page that is not there brings it and its neighbours
+		}
 		if Resident(fd, 512<<10-4096, 8192) || Resident(fd, 512<<10, 8192) || Resident(fd, 0, size) {
 			t.Error("a range with one page of several is resident")
 		}

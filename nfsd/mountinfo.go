@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,6 +14,7 @@ type mount struct {
 	id, parent uint64
 	// root is the part of the file system that is mounted, path where.
 	root, path string
+	fstype     string
 }
 
 // whole says that the mount shows its file system from the top.
@@ -54,7 +56,11 @@ func parseMount(line string) *mount {
 	if err1 != nil || err2 != nil {
 		return nil
 	}
-	return &mount{id, parent, unescapeOctal(f[3]), unescapeOctal(f[4])}
+	m := &mount{id: id, parent: parent, root: unescapeOctal(f[3]), path: unescapeOctal(f[4])}
+	if i := slices.Index(f, "-"); i > 0 && i+1 < len(f) { // behind optional fields
+		m.fstype = f[i+1]
+	}
+	return m
 }
 
 // unescapeOctal undoes what mangle_path (fs/seq_file.c) does to white space,

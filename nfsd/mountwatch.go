@@ -17,7 +17,9 @@ type mountWatch struct {
 	// has reported. They are bare descriptors because Go's poller, which knows
 	// every os.File, would take the events.
 	now, events int
-	dirty       atomic.Bool
+	// seen counts the changes noticed; known is the count that the table of
+	// exports in force has taken note of.
+	seen, known atomic.Uint64
 	stop        int // eventfd
 	done        sync.WaitGroup
 }
@@ -48,19 +50,19 @@ func (m *mountWatch) run(changed func()) {
 			return
 		}
 		if fds[0].Revents != 0 {
-			m.dirty.Store(true)
+			m.seen.Add(1)
 			changed()
 			time.Sleep(mountWatchPause)
 		}
 	}
 }
 
-// changed says whether mounts have changed since they were last read.
+// changed says whether there are changes that are not known yet.
 func (m *mountWatch) changed() bool {
-	if !m.dirty.Load() && pollPriority(int32(m.now)) {
-		m.dirty.Store(true)
+	if pollPriority(int32(m.now)) {
+		m.seen.Add(1)
 	}
-	return m.dirty.Load()
+	return m.seen.Load() != m.known.Load()
 }
 
 func (m *mountWatch) close() {
@@ -74,11 +76,4 @@ func (m *mountWatch) close() {
 			unix.Close(fd)
 		}
 	}
-}
-
-// pollPriority looks for POLLPRI without waiting.
-func pollPriority(fd int32) bool {
-	fds := [1]unix.PollFd{{Fd: fd, Events: unix.POLLPRI}}
-	n, err := unix.Poll(fds[:], 0) // a descriptor of -1 has no events
-	return err == nil && n > 0
 }

@@ -80,7 +80,7 @@ func (s *Server) Exports() []*export.Export {
 // setLocked builds the set. Volumes of the old set are kept where the export
 // names the same thing, except at the path renew.
 func (s *Server) setLocked(m *export.Matcher, renew string) {
-	s.mountWatch.dirty.Store(false) // before reading: what changes later counts
+	seen := s.mountWatch.seen.Load() // before reading: what changes later counts
 	mounts := readMounts()
 	old := s.shares.Load()
 	b := newSetBuilder(s, m, mounts, renew)
@@ -91,6 +91,7 @@ func (s *Server) setLocked(m *export.Matcher, renew string) {
 	b.link()
 	s.mounts.Store(mounts)
 	s.shares.Store(b.set)
+	s.mountWatch.known.Store(seen)
 	s.retire(old, b.set)
 }
 
@@ -98,7 +99,8 @@ func (s *Server) setLocked(m *export.Matcher, renew string) {
 func (s *Server) refreshMounts() {
 	s.sharesMu.Lock()
 	defer s.sharesMu.Unlock()
-	if !s.mountWatch.dirty.Swap(false) {
+	seen := s.mountWatch.seen.Load()
+	if seen == s.mountWatch.known.Load() {
 		return
 	}
 	set, mounts := s.shares.Load(), readMounts()
@@ -107,6 +109,7 @@ func (s *Server) refreshMounts() {
 		return
 	}
 	s.mounts.Store(mounts)
+	s.mountWatch.known.Store(seen)
 }
 
 // concerns says whether a change of mounts makes a difference to the set: on

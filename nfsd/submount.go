@@ -83,10 +83,15 @@ func (b *setBuilder) grantsBelow(p string) []grant {
 	return grants
 }
 
+// remoteTypes are not even opened: they would not be served by crossmnt, and who
+// is behind them may be gone.
+var remoteTypes = map[string]bool{"nfs": true, "nfs4": true, "cifs": true, "smb3": true, "ceph": true, "afs": true,
+	"9p": true, "autofs": true}
+
 // addSubmount adds the share of a mount point. What is hidden under another
 // mount is not to be had.
 func (b *setBuilder) addSubmount(p string, grants []grant) {
-	if p == "/" {
+	if p == "/" || remoteTypes[b.with.mounts.byPath[p].fstype] || strings.HasPrefix(b.with.mounts.byPath[p].fstype, "fuse") {
 		return
 	}
 	vol := b.reusable(p, export.FSID{})

@@ -151,3 +151,12 @@ func readlinkFD(fd int, p []byte) (int, error) {
 	}
 	return int(n), nil
 }
+
+// pollPriority looks for POLLPRI on a descriptor without waiting. One of -1 has no
+// events.
+func pollPriority(fd int32) bool {
+	p := unix.PollFd{Fd: fd, Events: unix.POLLPRI}
+	var none unix.Timespec
+	n, _, e := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), 1, uintptr(unsafe.Pointer(&none)), 0, 0, 0)
+	return e == 0 && n > 0
+}

@@ -152,9 +152,14 @@ func (b *bench) connect() error {
 	if err := unix.Connect(b.out, self); err != nil {
 		return err
 	}
-	b.in, _, err = unix.Accept4(l, unix.SOCK_CLOEXEC)
+	if b.in, _, err = unix.Accept4(l, unix.SOCK_CLOEXEC); err != nil {
+		return err
+	}
 	rpc.TuneLoopback(b.out)
-	return err
+	// Only the socket's own flag keeps splice(2) from waiting (splice_to_socket in
+	// fs/splice.c), and it is called raw: waiting there for drain, which the
+	// garbage collector may have stopped, would never end.
+	return unix.SetNonblock(b.out, true)
 }
 
 // drain receives and drops everything, in the kernel (tcp(7), MSG_TRUNC).

@@ -62,7 +62,6 @@ func TestBadFiles(t *testing.T) {
 		{"an unknown option", in("option", x+" *(ro,rootsquash)\n"), hasErrors, "root_squash"},
 		{"an open quote", in("quote", "\""+x+" *(ro)\n"), hasErrors, "quote:1:"},
 		{"a carriage return", in("dos", "\r\n"+x+" *(ro)\r\n"), hasErrors, "dos:1:"},
-		{"bytes of no text", in("bytes", "\xff\xfe\x01\x02"), hasErrors, "bytes:1:"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			status, said := sluice(t, "exports", "check", row.file)

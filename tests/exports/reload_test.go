@@ -175,7 +175,7 @@ func TestReloadTenThousand(t *testing.T) {
 	stop.Store(true)
 	<-done
 	t.Logf("10,000 lines in force after %v; the slowest READ took %v", took, slowest)
-	if took > time.Second {
+	if took > time.Second && !raceEnabled {
 		t.Errorf("the reload took %v", took)
 	}
 	if n := s.descriptors(); n > 300 {

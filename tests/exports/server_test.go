@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	readyLimit = 15 * time.Second
+	readyLimit = 60 * time.Second
 	stopLimit  = 20 * time.Second
 )
 

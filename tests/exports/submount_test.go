@@ -277,3 +277,49 @@ func checkMovedOut(t *testing.T, s *server, c *client, dir string, deep []byte) 
 		t.Errorf("GETATTR of what was moved out: status %d, want NFS3ERR_STALE", st)
 	}
 }
+
+// crossmnt serves no file system that the kernel makes up, as Linux nfsd cannot.
+func TestCrossmntNotProc(t *testing.T) {
+	dir := tree(t, "proc/hidden", "fs/hidden")
+	must(t, syscall.Mount("proc", dir+"/proc", "proc", 0, ""))
+	t.Cleanup(func() { _ = syscall.Unmount(dir+"/proc", syscall.MNT_DETACH) })
+	mountFS(t, dir+"/fs", "shown")
+	s := startServer(t, dir+" *(ro,crossmnt)\n")
+	c := s.from(inside)
+	root := c.mount(dir)
+	c.wantSee(c.find(root, "proc"), "hidden", "/proc")
+	c.wantSee(c.find(root, "fs"), "shown", "a tmpfs")
+	if st, _ := c.mnt(dir + "/proc"); st != wire.ErrAcces {
+		t.Errorf("MNT of /proc: status %d, want MNT3ERR_ACCES", st)
+	}
+}
+
+// Many file systems below one export: each has its own fsid, and all is closed when
+// they go.
+func TestManySubmounts(t *testing.T) {
+	dir := tree(t)
+	s := startServer(t, dir+" *(ro,crossmnt)\n")
+	c := s.from(inside)
+	root := c.mount(dir)
+	const n = 100
+	for i := range n {
+		name := fmt.Sprint(i)
+		must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+		mountFS(t, filepath.Join(dir, name), "in"+name)
+	}
+	before := s.descriptors()
+	fsids := map[uint64]bool{}
+	for i := range n {
+		fh := c.find(root, fmt.Sprint(i))
+		c.wantSee(fh, fmt.Sprintf("in%d", i), "a sub-mount")
+		_, a := c.getattr(fh)
+		fsids[a.FSID] = true
+	}
+	if len(fsids) != n {
+		t.Errorf("%d file systems have %d fsids", n, len(fsids))
+	}
+	for i := range n {
+		unmount(t, filepath.Join(dir, fmt.Sprint(i)))
+	}
+	s.await(func() bool { return s.descriptors() <= before }, "descriptors stay open")
+}

@@ -14,7 +14,7 @@ import (
 
 const (
 	port       = "2049"
-	readyLimit = 15 * time.Second
+	readyLimit = 60 * time.Second
 	stopLimit  = 10 * time.Second
 )
 

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	readyLimit = 15 * time.Second
+	readyLimit = 60 * time.Second
 	stopLimit  = 20 * time.Second
 )
 
@@ -86,6 +86,9 @@ func (s *server) awaitReady() error {
 		default:
 		}
 	}
+	// SIGQUIT makes the Go runtime say where every goroutine is.
+	_ = s.cmd.Process.Signal(syscall.SIGQUIT)
+	time.Sleep(time.Second)
 	_ = s.cmd.Process.Kill()
 	return fmt.Errorf("the server does not get ready:\n%s", s.log)
 }
@@ -200,6 +203,19 @@ func (s *server) status() (statusJSON, error) {
 		return statusJSON{}, fmt.Errorf("%d servers in the status, want 1", len(all))
 	}
 	return all[0], nil
+}
+
+// awaitIdle waits until no pipe is in use and only these connections are open:
+// what a reply held comes back a moment after the client has it.
+func (s *server) awaitIdle(connections int) error {
+	var st statusJSON
+	var err error
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if st, err = s.status(); err != nil || st.NFS.PipesInUse == 0 && st.RPC.Connections == connections {
+			return err
+		}
+	}
+	return fmt.Errorf("%d pipes in use, %d connections; want 0 and %d", st.NFS.PipesInUse, st.RPC.Connections, connections)
 }
 
 // anonKiB is the server's memory that is not file-backed, in KiB (proc(5), RssAnon).

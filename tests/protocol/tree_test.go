@@ -165,13 +165,7 @@ func stopShared() error {
 	if s == nil {
 		return nil
 	}
-	st, err := s.status()
-	if err == nil && st.NFS.PipesInUse != 0 {
-		err = fmt.Errorf("%d pipes in use when nothing is asked for", st.NFS.PipesInUse)
-	}
-	if err == nil && st.RPC.Connections != 0 {
-		err = fmt.Errorf("%d connections when every client has gone", st.RPC.Connections)
-	}
+	err := s.awaitIdle(0)
 	if err2 := s.stop(); err == nil {
 		err = err2
 	}

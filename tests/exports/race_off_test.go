@@ -1,0 +1,5 @@
+//go:build !race
+
+package exports
+
+const raceEnabled = false
