@@ -9,8 +9,9 @@ fail() { echo "setup: FAILED: $*" >&2; exit 1; }
 
 # The demo: a Linux guest as NFS client, and libnfs as the second client.
 demo="user-mode-linux kmod iproute2 util-linux nfs-common libnfs-utils"
-# The tests: also another server to compare with, rpcbind, a dissector, ACLs.
-tests="$demo nfs-ganesha nfs-ganesha-vfs rpcbind tshark acl"
+# The tests: also another server to compare with, the real exportfs, rpcbind, a
+# dissector, ACLs, file systems to mount, and a compiler for the kernel's headers.
+tests="$demo nfs-ganesha nfs-ganesha-vfs nfs-kernel-server rpcbind tshark acl e2fsprogs mount libc-bin gcc libc6-dev linux-libc-dev"
 
 want=
 [ $# -gt 0 ] || set -- demo test
