@@ -92,12 +92,20 @@ func NewServer(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, log: cfg.Log, key: key, switches: probeSwitch(), io: io,
 		send: sendpath.New(cfg.SendPath, io)}
 	s.names.seed = maphash.MakeSeed()
-	found, err := s.send.Calibrate()
-	s.log.Info("send path", "mode", cfg.SendPath.String(), "copied up to", s.send.SmallLimit(), "measured", fmt.Sprint(found), "error", err)
+	s.calibrate()
 	s.dirs.max = min(max(cfg.MaxFiles/8, 16), 256)
 	s.mountWatch.start(s.refreshMounts)
 	s.SetExports(export.NewMatcher(new(export.Table), nil))
 	return s, nil
+}
+
+// calibrate chooses the send path by size and tells the operator.
+func (s *Server) calibrate() {
+	found, err := s.send.Calibrate()
+	if err != nil {
+		s.log.Warn("send path not measured", "error", err)
+	}
+	s.log.Info("send path", "mode", s.send.Mode().String(), "copied up to", s.send.SmallLimit(), "measured", fmt.Sprint(found))
 }
 
 // Switches says whether the service can act as its callers. If not, it serves
