@@ -111,8 +111,7 @@ type Files struct {
 	stop     chan struct{}
 	done     chan struct{}
 
-	// Opened, Hits and Evicted count files added, found, and closed for want of
-	// room.
+	// Opened and Evicted count files added, and closed for want of room.
 	Opened, Evicted atomic.Uint64
 }
 

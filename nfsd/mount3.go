@@ -33,7 +33,6 @@ const (
 	mnt3ErrAcces       = 13
 	mnt3ErrNotdir      = 20
 	mnt3ErrNametoolong = 63
-	mnt3ErrNotsupp     = 10004
 	mnt3ErrServerfault = 10006
 )
 

@@ -9,7 +9,6 @@ const (
 	nfs3FHSize            = 64 // section 2.4
 	nfs3CookieVerf        = 8
 	nfs3CreateVerf        = 8
-	nfs3WriteVerf         = 8
 	nfs3MaxName           = 255  // NAME_MAX of Linux
 	maxSymlink            = 4096 // PATH_MAX of Linux
 	modeBits       uint32 = 0o7777

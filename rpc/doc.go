@@ -14,6 +14,10 @@
 //	output.go   the batch of replies, and what a full socket leaves parked
 //	waiters.go  calls that have to wait for something other than the network
 //
+// Around it: poll.go (epoll, connections by slot), balance.go (which thread a
+// connection is at home on), udp.go, portmap.go (answering as a portmapper),
+// rpcbind.go and client.go (registering with a real one), limits.go.
+//
 // A server thread never waits for anything but the network. A handler that
 // would have to wait (for a disk, for a name server) returns [Wait]; the call
 // is then copied and run again on a waiting thread, with Call.MayBlock set.

@@ -20,37 +20,32 @@ var (
 // nextRecord finds the first record in b. A record in one fragment is returned
 // in place; one in several is joined in place, by moving later fragments down
 // over the marks. used is how much of b the record took; with used 0 and no
-// error the record is not complete yet, and need is how long b must at least
-// become.
-func nextRecord(b []byte) (rec []byte, used, need int, err error) {
-	at, end, fragments := 0, 0, 0 // next mark; end of the joined record
+// error the record is not complete yet.
+func nextRecord(b []byte) (rec []byte, used int, err error) {
+	size, fragments := 0, 0 // of the record so far
 	for {
-		if len(b)-at < markLen {
-			return nil, 0, at + markLen, nil
+		if len(b)-used < markLen {
+			return nil, 0, nil
 		}
-		mark := binary.BigEndian.Uint32(b[at:])
+		mark := binary.BigEndian.Uint32(b[used:])
 		n := int(mark &^ lastFragment)
-		if at == 0 {
-			end = markLen
-		}
-		if end-markLen+n > MaxRecord {
-			return nil, 0, 0, errRecordTooLong
+		if size += n; size > MaxRecord {
+			return nil, 0, errRecordTooLong
 		}
 		if fragments++; fragments > maxFragments {
-			return nil, 0, 0, errTooManyFragment
+			return nil, 0, errTooManyFragment
 		}
-		if len(b)-at-markLen < n {
-			return nil, 0, at + markLen + n, nil
+		if len(b)-used-markLen < n {
+			return nil, 0, nil
 		}
-		last := mark&lastFragment != 0
-		if last && fragments == 1 {
-			return b[markLen : markLen+n], markLen + n, 0, nil
-		}
-		if !last {
-			at, end = at+markLen+n, end+n
+		used += markLen + n
+		if mark&lastFragment == 0 {
 			continue
 		}
-		return join(b, at+markLen+n), at + markLen + n, 0, nil
+		if fragments == 1 {
+			return b[markLen:used], used, nil
+		}
+		return join(b, used), used, nil
 	}
 }
 

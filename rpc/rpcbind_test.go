@@ -80,7 +80,7 @@ func (b *fakeRpcbind) serve(c net.Conn) {
 			return
 		}
 		buf = append(buf, p[:n]...)
-		rec, used, _, err := nextRecord(buf)
+		rec, used, err := nextRecord(buf)
 		if err != nil {
 			return
 		}

@@ -157,7 +157,7 @@ func (t *thread) serve(c *Conn) error {
 // walk answers the complete records in b and returns what is left of it.
 func (t *thread) walk(c *Conn, b []byte) ([]byte, error) {
 	for len(b) >= markLen && !c.full() && !t.turnOver() {
-		rec, used, _, err := nextRecord(b)
+		rec, used, err := nextRecord(b)
 		if err != nil {
 			return nil, err
 		}

@@ -23,7 +23,7 @@ type Mode int
 const (
 	// Auto copies small reads and splices large ones, where the kernel splices.
 	Auto Mode = iota
-	// Splice is like Auto, and says in the log if a file system refuses.
+	// Splice is like Auto, with the size fixed at SmallRead.
 	Splice
 	// Copy never splices.
 	Copy
