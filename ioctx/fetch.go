@@ -2,19 +2,9 @@ package ioctx
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
-
-// Context is what the server's threads share. One serves for the life of the
-// process.
-type Context struct {
-	Files *Files
-	Pipes *Pipes
-	// Fetched counts calls of Fetch.
-	Fetched atomic.Uint64
-}
 
 // Fetch brings n bytes of the file at off into the page cache and waits for
 // them. The bytes pass through a pipe into /dev/null, which copies nothing.

@@ -50,6 +50,9 @@ type File struct {
 	data atomic.Int32 // opened for reading, or -1
 	// memory is set with data: the file is on a file system without a disk.
 	memory atomic.Bool
+
+	// io is what the device knows of the file while something is read from it.
+	io atomic.Pointer[fileIO]
 }
 
 // Handle returns the file's key.

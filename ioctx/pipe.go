@@ -24,6 +24,10 @@ type Pipe struct {
 
 // Pipes is a bounded pool of pipes.
 type Pipes struct {
+	// Size is what a pipe is asked to hold, in bytes: the longest read. Set it
+	// before the first Get; NewPipes makes it 1 MiB.
+	Size int
+
 	limit int
 
 	mu    sync.Mutex
@@ -36,7 +40,10 @@ type Pipes struct {
 }
 
 // NewPipes returns a pool that lets at most limit pipes be in use at once.
-func NewPipes(limit int) *Pipes { return &Pipes{limit: limit} }
+func NewPipes(limit int) *Pipes { return &Pipes{Size: pipeSize, limit: limit} }
+
+// Limit returns how many pipes may be in use at once.
+func (p *Pipes) Limit() int { return p.limit }
 
 // Get returns an empty pipe or ErrNoPipe.
 func (p *Pipes) Get() (*Pipe, error) {
@@ -63,15 +70,19 @@ func (p *Pipes) Get() (*Pipe, error) {
 	return pipe, nil
 }
 
-// make opens a pipe and enlarges it. Without CAP_SYS_RESOURCE or CAP_SYS_ADMIN a
-// user has fs.pipe-user-pages-soft pages in all; beyond that new pipes hold one
-// or two pages (pipe(7)), so what came is looked at.
+// make opens a pipe and enlarges it. Without CAP_SYS_RESOURCE a pipe holds at most
+// fs.pipe-max-size, 1 MiB by default, and without that and CAP_SYS_ADMIN a user
+// has fs.pipe-user-pages-soft pages in all; beyond that new pipes hold one or two
+// pages (pipe(7)), so what came is looked at.
 func (p *Pipes) make() (*Pipe, error) {
 	var fd [2]int
 	if err := unix.Pipe2(fd[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return nil, os.NewSyscallError("pipe2", err)
 	}
-	size, err := unix.FcntlInt(uintptr(fd[1]), unix.F_SETPIPE_SZ, pipeSize)
+	size, err := unix.FcntlInt(uintptr(fd[1]), unix.F_SETPIPE_SZ, p.Size)
+	if err != nil && p.Size > pipeSize {
+		size, err = unix.FcntlInt(uintptr(fd[1]), unix.F_SETPIPE_SZ, pipeSize)
+	}
 	if err != nil {
 		size, err = unix.FcntlInt(uintptr(fd[1]), unix.F_GETPIPE_SZ, 0)
 	}
@@ -111,6 +122,13 @@ func (p *Pipe) Len() int { return p.held }
 
 // Size returns how many bytes the pipe could hold.
 func (p *Pipe) Size() int { return p.size }
+
+// FD returns the descriptor to read from, for who empties the pipe by other means
+// than Drain, and tells Drained.
+func (p *Pipe) FD() int { return p.r }
+
+// Drained says that n bytes have left the pipe.
+func (p *Pipe) Drained(n int) { p.held -= n }
 
 // Fill splices up to n bytes of the file at off into the pipe, waiting for the
 // disk where it must. It returns fewer at the end of the file or when the pipe

@@ -54,8 +54,8 @@ func clamp(a readArgs, size int64, maxRead int) (off int64, n int) {
 	return off, int(min(int64(a.count), int64(maxRead), size-off))
 }
 
-// read answers with data. What has to come from a disk is fetched on a waiting
-// thread first.
+// read answers with data. What is not in the page cache is brought there first:
+// by the I/O context, or on a waiting thread where that fails.
 func (w *worker) read(c *rpc.Call, t *target, a readArgs) rpc.Result {
 	off, n := clamp(a, t.attr.Size, w.srv.cfg.MaxRead)
 	if n == 0 {
@@ -70,39 +70,58 @@ func (w *worker) read(c *rpc.Call, t *target, a readArgs) rpc.Result {
 		c.Reply = appendPostOp(appendStatus(c.Reply, statusOf(err)), &t.attr)
 		return rpc.Done
 	}
-	if n <= w.srv.send.SmallLimit() {
-		return w.readInline(c, t, fd, off, n)
-	}
-	if !c.MayBlock {
-		if !t.file.InMemory() && !ioctx.Resident(fd, off, n) {
-			return rpc.Wait
-		}
-	} else if !t.vol.slow && c.Attempt < maxFetches {
+	r := ioctx.Range{File: t.file, FD: fd, Dev: t.attr.Dev, Off: off, N: n, Size: t.attr.Size, Lane: w.lane}
+	if c.MayBlock && n > w.srv.send.SmallLimit() && !t.vol.slow && c.Attempt < maxFetches {
 		// The server thread sends it from the page cache, so that a reply which
 		// nobody takes holds nothing here.
 		if w.srv.io.Fetch(fd, off, n) == nil {
 			return rpc.Again
 		}
 	}
-	return w.readPayload(c, t, fd, off, n)
+	if n <= w.srv.send.SmallLimit() {
+		return w.readInline(c, t, &r)
+	}
+	if !c.MayBlock && !t.file.InMemory() && !w.srv.io.Have(&r) {
+		return w.miss(c, t, &r)
+	}
+	return w.readPayload(c, t, &r)
+}
+
+// miss has the I/O context bring in what the page cache lacks; the call needs no
+// thread meanwhile. A call that comes back and still lacks it goes to a waiting
+// thread, which also finds out what is wrong with the disk.
+func (w *worker) miss(c *rpc.Call, t *target, r *ioctx.Range) rpc.Result {
+	parked, gaveUp := false, c.GaveUp
+	if c.Attempt == 0 && !t.vol.slow {
+		parked, gaveUp = w.srv.io.Miss(r, func() ioctx.Waiter { return c.Park() })
+	}
+	if gaveUp {
+		c.Reply = appendPostOp(appendStatus(c.Reply, nfs3ErrJukebox), &t.attr)
+		return rpc.Done
+	}
+	if parked {
+		return rpc.Parked
+	}
+	return rpc.Wait
 }
 
 // maxFetches is how often a call's data is fetched before it is sent from where
 // it was read: the page cache may lose it at once, or not keep it at all.
 const maxFetches = 3
 
-func (w *worker) readPayload(c *rpc.Call, t *target, fd int, off int64, n int) rpc.Result {
-	p, err := w.srv.send.Read(fd, off, n)
+func (w *worker) readPayload(c *rpc.Call, t *target, r *ioctx.Range) rpc.Result {
+	p, err := w.srv.send.Read(w.lane, r.FD, r.Off, r.N)
 	if err != nil {
 		c.Reply = appendPostOp(appendStatus(c.Reply, statusOf(err)), &t.attr)
 		return rpc.Done
 	}
 	if p == nil {
-		return w.readInline(c, t, fd, off, min(n, sendpath.InlineRead))
+		r.N = min(r.N, sendpath.InlineRead)
+		return w.readInline(c, t, r)
 	}
 	got := p.Len()
-	w.recheckSize(c, t, got < n)
-	c.Reply = appendReadOK(c.Reply, &t.attr, got, off+int64(got) >= t.attr.Size)
+	w.recheckSize(c, t, got < r.N)
+	c.Reply = appendReadOK(c.Reply, &t.attr, got, r.Off+int64(got) >= t.attr.Size)
 	if got == 0 {
 		p.Release()
 	} else {
@@ -112,27 +131,28 @@ func (w *worker) readPayload(c *rpc.Call, t *target, fd int, off int64, n int) r
 }
 
 // readInline reads into the batch.
-func (w *worker) readInline(c *rpc.Call, t *target, fd int, off int64, n int) rpc.Result {
+func (w *worker) readInline(c *rpc.Call, t *target, r *ioctx.Range) rpc.Result {
 	mark := len(c.Reply)
-	c.Reply = appendReadOK(c.Reply, &t.attr, n, off+int64(n) >= t.attr.Size)
+	c.Reply = appendReadOK(c.Reply, &t.attr, r.N, r.Off+int64(r.N) >= t.attr.Size)
 	data := len(c.Reply)
-	c.Reply = c.Reply[:data+n]
+	c.Reply = c.Reply[:data+r.N]
 	read := ioctx.ReadNow
 	if c.MayBlock || t.file.InMemory() {
 		read = ioctx.Read
 	}
-	got, err := read(fd, c.Reply[data:], off)
+	got, err := read(r.FD, c.Reply[data:], r.Off)
 	if err != nil {
 		c.Reply = c.Reply[:mark]
-		if !c.MayBlock {
-			return rpc.Wait // for the disk, or for the end of a file that shrank
+		if !c.MayBlock { // it has to wait for the disk, or the file shrank
+			return w.miss(c, t, r)
 		}
 		c.Reply = appendPostOp(appendStatus(c.Reply, statusOf(err)), &t.attr)
 		return rpc.Done
 	}
-	if got < n { // the file has become shorter
+	w.srv.io.Hit(r)
+	if got < r.N { // the file has become shorter
 		w.recheckSize(c, t, true)
-		appendReadOK(c.Reply[:mark], &t.attr, got, off+int64(got) >= t.attr.Size)
+		appendReadOK(c.Reply[:mark], &t.attr, got, r.Off+int64(got) >= t.attr.Size)
 	}
 	c.Reply = xdr.AppendPad(c.Reply[:data+got], got)
 	w.srv.send.Inline.Add(1)

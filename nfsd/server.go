@@ -26,12 +26,11 @@ type Config struct {
 	// MaxRead is the longest READ in bytes, a power of two from 4 KiB to 4 MiB.
 	// Default 1 MiB.
 	MaxRead int
-	// SendPath is how READ data leaves. Default Auto.
-	SendPath sendpath.Mode
-	// MaxFiles bounds the open files kept. Default 4096.
-	MaxFiles int
-	// MaxPipes bounds the pipes in use. Default 512.
-	MaxPipes int
+	// Send is how READ data leaves. Log is the service's by default.
+	Send sendpath.Config
+	// IO is the shared I/O context. MaxFiles is 4096 by default, MaxPipes 512, Log
+	// the service's.
+	IO ioctx.Config
 	// Log receives what the operator should know. Default slog.Default.
 	Log *slog.Logger
 }
@@ -46,14 +45,20 @@ func (c *Config) fill() error {
 	if c.MaxRead < 4<<10 || c.MaxRead > 4<<20 || c.MaxRead&(c.MaxRead-1) != 0 {
 		return fmt.Errorf("largest read of %d bytes: must be a power of two from 4 KiB to 4 MiB", c.MaxRead)
 	}
-	if c.MaxFiles == 0 {
-		c.MaxFiles = 4096
+	if c.IO.MaxFiles == 0 {
+		c.IO.MaxFiles = 4096
 	}
-	if c.MaxPipes == 0 {
-		c.MaxPipes = 512
+	if c.IO.MaxPipes == 0 {
+		c.IO.MaxPipes = 512
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
+	}
+	if c.IO.Log == nil {
+		c.IO.Log = c.Log
+	}
+	if c.Send.Log == nil {
+		c.Send.Log = c.Log
 	}
 	return nil
 }
@@ -67,6 +72,7 @@ type Server struct {
 	switches   bool // may take on callers' identities
 	io         *ioctx.Context
 	send       *sendpath.Sender
+	threads    atomic.Uint32 // made so far
 	identities identities
 	names      names
 	mounted    mountList
@@ -88,12 +94,13 @@ func NewServer(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	io := &ioctx.Context{Files: ioctx.NewFiles(cfg.MaxFiles), Pipes: ioctx.NewPipes(cfg.MaxPipes)}
+	io := ioctx.New(cfg.IO)
+	io.Pipes.Size = cfg.MaxRead
 	s := &Server{cfg: cfg, log: cfg.Log, key: key, switches: probeSwitch(), io: io,
-		send: sendpath.New(cfg.SendPath, io)}
+		send: sendpath.New(cfg.Send, io)}
 	s.names.seed = maphash.MakeSeed()
 	s.calibrate()
-	s.dirs.max = min(max(cfg.MaxFiles/8, 16), 256)
+	s.dirs.max = min(max(cfg.IO.MaxFiles/8, 16), 256)
 	s.mountWatch.start(s.refreshMounts)
 	s.SetExports(export.NewMatcher(new(export.Table), nil))
 	return s, nil
@@ -101,11 +108,10 @@ func NewServer(cfg Config) (*Server, error) {
 
 // calibrate chooses the send path by size and tells the operator.
 func (s *Server) calibrate() {
-	found, err := s.send.Calibrate()
-	if err != nil {
+	if err := s.send.Calibrate(); err != nil {
 		s.log.Warn("send path not measured", "error", err)
 	}
-	s.log.Info("send path", "mode", s.send.Mode().String(), "copied up to", s.send.SmallLimit(), "measured", fmt.Sprint(found))
+	s.log.Info("send path", "mode", s.send.Mode().String(), "copied up to", s.send.SmallLimit(), "measured", s.send.Calibrated())
 }
 
 // Switches says whether the service can act as its callers. If not, it serves
@@ -120,14 +126,10 @@ type Stats struct {
 	PipesInUse     int
 	PipesMade      uint64
 	PipesDiscarded uint64 // closed because they were not empty
-	SendPath       string
-	SmallRead      int    // reads of up to so many bytes are copied into the batch
-	ReadsInline    uint64 // copied into the reply batch
-	ReadsSpliced   uint64
-	ReadsCopied    uint64 // copied through a buffer
-	ReadsFallback  uint64 // copied though they should have been spliced
-	ReadsFetched   uint64 // whose data had to come from a disk
+	Send           sendpath.Stats
+	ReadsFetched   uint64 // whose data a waiting thread brought from a disk
 	NamesKnown     uint64 // LOOKUPs answered from what was found before
+	IO             ioctx.Stats
 }
 
 // Stats returns a snapshot.
@@ -135,9 +137,8 @@ func (s *Server) Stats() Stats {
 	return Stats{
 		FilesOpen: s.io.Files.Len(), FilesOpened: s.io.Files.Opened.Load(), FilesEvicted: s.io.Files.Evicted.Load(),
 		PipesInUse: s.io.Pipes.InUse(), PipesMade: s.io.Pipes.Made.Load(), PipesDiscarded: s.io.Pipes.Discarded.Load(),
-		SendPath: s.send.Mode().String(), SmallRead: s.send.SmallLimit(), ReadsInline: s.send.Inline.Load(), ReadsSpliced: s.send.Spliced.Load(),
-		ReadsCopied: s.send.Copied.Load(), ReadsFallback: s.send.Fallback.Load(), ReadsFetched: s.io.Fetched.Load(),
-		NamesKnown: s.names.Hits.Load(),
+		Send: s.send.Stats(), ReadsFetched: s.io.Fetched.Load(),
+		NamesKnown: s.names.Hits.Load(), IO: s.io.Stats(),
 	}
 }
 
@@ -145,8 +146,8 @@ func (s *Server) Stats() Stats {
 func (s *Server) Close() {
 	s.mountWatch.close()
 	s.dirs.close()
-	s.io.Files.Close()
-	s.io.Pipes.Close()
+	s.send.Close()
+	s.io.Close()
 }
 
 // probeSwitch runs canSwitch on a thread that ends afterwards.
@@ -164,6 +165,7 @@ func probeSwitch() bool {
 // at a time uses it.
 type worker struct {
 	srv     *Server
+	lane    int       // its submitter in the I/O context
 	now     *identity // who the thread acts as; nil if unknown
 	target  target
 	child   attr
@@ -178,7 +180,10 @@ type worker struct {
 }
 
 // NewThread is rpc.Config.NewThread.
-func (s *Server) NewThread() any { return &worker{srv: s} }
+func (s *Server) NewThread() any {
+	n := s.threads.Add(1) - 1
+	return &worker{srv: s, lane: int(n) % s.io.Lanes()}
+}
 
 // NewConn is rpc.Config.NewConn.
 func (s *Server) NewConn(netip.AddrPort) any { return new(connState) }

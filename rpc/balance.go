@@ -1,7 +1,9 @@
 package rpc
 
 import (
+	"cmp"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,8 +12,8 @@ import (
 )
 
 // Connections stay with one thread, and as few threads as can do the work have
-// them: a new one goes to the first thread that is not busy. The balancer moves
-// some when a thread is busy and a CPU is idle. While no CPU is idle a second
+// them: a new one goes to the first thread of its pool that is not busy. The
+// balancer moves some when a thread is busy and a CPU of the pool is idle. While no CPU is idle a second
 // busy thread only takes turns with the first, and both with the clients where
 // these are on the same machine: 1 MiB reads over 4 connections on two CPUs that
 // they fill cost 190 ms of CPU per GB on one thread, 235 on two.
@@ -22,6 +24,8 @@ const (
 	// idleShare the part that must be idle for its connections to be spread.
 	busyShare = 0.6
 	idleShare = 0.3
+	// steerEvery is after how many periods the balancer looks where packets arrive.
+	steerEvery = 5
 	// movesMax bounds the connections moved at once.
 	movesMax = 64
 	// What work costs, in units of about a microsecond of CPU: enough to compare
@@ -29,20 +33,6 @@ const (
 	callCost     = 2
 	bytesPerCost = 6000
 )
-
-// place chooses the home of a new connection.
-func (s *Server) place() *thread {
-	best := s.threads[0]
-	for _, t := range s.threads {
-		if t.share() < busyShare {
-			return t
-		}
-		if t.share() < best.share() {
-			best = t
-		}
-	}
-	return best
-}
 
 // share is the part of a CPU that the thread used in the last period.
 func (t *thread) share() float64 { return float64(t.sharePercent.Load()) / 100 }
@@ -53,7 +43,8 @@ func (s *Server) balanceLoop(stop <-chan struct{}) {
 	}
 	tick := time.NewTicker(balanceEvery)
 	defer tick.Stop()
-	b := balancer{srv: s, used: make([]time.Duration, len(s.threads)), work: make([]uint64, len(s.threads))}
+	b := balancer{srv: s, used: make([]time.Duration, len(s.threads)), work: make([]uint64, len(s.threads)),
+		idle: make([]time.Duration, len(s.pools))}
 	for {
 		select {
 		case <-stop:
@@ -69,7 +60,8 @@ type balancer struct {
 	srv  *Server
 	last time.Time
 	used []time.Duration // CPU time of each thread up to now
-	idle time.Duration   // CPU time that nobody used, up to now
+	idle []time.Duration // CPU time that nobody used, up to now, by pool
+	turn int
 	// Of the last period:
 	work []uint64 // by thread
 	busy []recent
@@ -85,35 +77,60 @@ type recent struct {
 func (b *balancer) run(now time.Time) {
 	period := now.Sub(b.last)
 	b.last = now
-	from := b.measureThreads(period)
-	idleBefore := b.idle
-	b.idle = idleTime()
-	idle := float64(b.idle-idleBefore) / float64(period)
-	if b.srv.threads[from].share() < busyShare || idle < idleShare {
-		return
-	}
-	b.measureConns()
-	to := 0
-	for i, w := range b.work {
-		if w < b.work[to] {
-			to = i
+	b.measureThreads(period)
+	stat, _ := os.ReadFile("/proc/stat")
+	measured := false
+	for i, p := range b.srv.pools {
+		before := b.idle[i]
+		b.idle[i] = idleTime(string(stat), p.cpus)
+		idle := float64(b.idle[i]-before) / float64(period)
+		from := p.busiest()
+		if len(p.threads) == 1 || from.share() < busyShare || idle < idleShare {
+			continue
 		}
+		if !measured {
+			b.measureConns()
+			measured = true
+		}
+		b.move(from.id, b.leastWork(p))
 	}
-	b.move(from, to)
+	if b.turn++; b.turn%steerEvery == 0 {
+		b.steer()
+	}
 }
 
-// measureThreads finds out how busy the threads are, and returns the busiest.
-func (b *balancer) measureThreads(period time.Duration) int {
-	busiest := 0
+// leastWork returns the thread of a pool with the least work.
+func (b *balancer) leastWork(p *pool) int {
+	return slices.MinFunc(p.threads, func(x, y *thread) int { return cmp.Compare(b.work[x.id], b.work[y.id]) }).id
+}
+
+// measureThreads finds out how busy the threads are.
+func (b *balancer) measureThreads(period time.Duration) {
 	for i, t := range b.srv.threads {
 		used := threadTime(int(t.tid.Load()))
 		t.sharePercent.Store(int32(100 * (used - b.used[i]) / max(period, 1)))
 		b.used[i] = used
-		if t.share() > b.srv.threads[busiest].share() {
-			busiest = i
-		}
 	}
-	return busiest
+}
+
+// steer moves connections to the pool where their packets arrive, when they did so
+// the last time too: interrupts move, and so do clients on this machine.
+func (b *balancer) steer() {
+	if len(b.srv.pools) == 1 {
+		return
+	}
+	b.srv.conns.each(func(c *Conn) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.closed {
+			return
+		}
+		p := b.srv.poolFor(c.fd)
+		if p != c.home.pool && p == c.arrives {
+			c.moveTo.Store(p.choose())
+		}
+		c.arrives = p
+	})
 }
 
 // measureConns finds out who made the work.
@@ -162,19 +179,30 @@ func threadTime(tid int) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// idleTime returns how long the machine's CPUs have been idle, all together: the
-// fourth and fifth figure of /proc/stat, in ticks of 10 ms (proc(5)).
-func idleTime() time.Duration {
-	b, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return 0
+// idleTime returns how long CPUs have been idle, all together: the fourth and
+// fifth figure of their lines in /proc/stat, in ticks of 10 ms (proc(5)). No CPUs
+// means all of the machine.
+func idleTime(stat string, cpus []int) time.Duration {
+	var ticks uint64
+	for line := range strings.Lines(stat) {
+		name, figures, _ := strings.Cut(line, " ")
+		number, isCPU := strings.CutPrefix(name, "cpu")
+		if !isCPU {
+			break
+		}
+		if number != "" {
+			cpu, err := strconv.Atoi(number)
+			if _, found := slices.BinarySearch(cpus, cpu); err != nil || !found {
+				continue
+			}
+		} else if cpus != nil {
+			continue
+		}
+		if f := strings.Fields(figures); len(f) > 4 {
+			idle, _ := strconv.ParseUint(f[3], 10, 64)
+			wait, _ := strconv.ParseUint(f[4], 10, 64)
+			ticks += idle + wait
+		}
 	}
-	line, _, _ := strings.Cut(string(b), "\n")
-	f := strings.Fields(line)
-	if len(f) < 6 {
-		return 0
-	}
-	idle, _ := strconv.ParseUint(f[4], 10, 64)
-	wait, _ := strconv.ParseUint(f[5], 10, 64)
-	return time.Duration(idle+wait) * 10 * time.Millisecond
+	return time.Duration(ticks) * 10 * time.Millisecond
 }

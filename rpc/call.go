@@ -28,10 +28,37 @@ type Call struct {
 	WaitClass uint64
 	// Attempt counts how often the call has run before.
 	Attempt int
+	// GaveUp says that the call was resumed because what it was parked for does
+	// not come.
+	GaveUp bool
 	// Thread is what Config.NewThread made for this thread.
 	Thread any
 	// Conn is what Config.NewConn made for this connection; nil over UDP.
 	Conn any
+
+	conn *Conn  // on server threads
+	rec  []byte // the call as it came
+}
+
+// ParkedCall is a call that waits and needs no thread for it.
+type ParkedCall waitingCall
+
+// Park keeps a copy of the call until somebody calls Resume, once, on whatever
+// thread; the handler returns [Parked]. Only server threads park calls.
+func (c *Call) Park() *ParkedCall {
+	c.conn.waiting++
+	w := newWaitingCall(c.conn, c.rec)
+	w.peer, w.local = c.Peer, c.Conn
+	w.class, w.attempt, w.again = c.WaitClass, c.Attempt+1, true
+	return (*ParkedCall)(w)
+}
+
+// Resume has the call run again. gaveUp says that it should not wait for the
+// same thing once more. It waits for nothing itself.
+func (p *ParkedCall) Resume(gaveUp bool) {
+	w := (*waitingCall)(p)
+	w.gaveUp = gaveUp
+	w.to.complete(w)
 }
 
 // Payload is reply data that bypasses the batch, such as a filled pipe.
@@ -46,6 +73,20 @@ type Payload interface {
 	Release()
 }
 
+// BackgroundPayload is a payload that can leave without the thread.
+type BackgroundPayload interface {
+	Payload
+	// Start has head and the payload sent to a socket and then calls done.Sent
+	// once, on another thread. Until then the caller leaves head, the payload and
+	// the socket's descriptor alone. It returns false, with nothing done, if that
+	// cannot be now; then SendTo can. more is as for SendTo.
+	Start(sock int, head []byte, more bool, done Sent) bool
+}
+
+// Sent is told how a payload that was started has fared: err is nil if all of it
+// has left.
+type Sent interface{ Sent(err error) }
+
 // callEnv is where a call runs: what a thread hands to every call.
 type callEnv struct {
 	table  *table
@@ -58,6 +99,7 @@ type callEnv struct {
 // connection no trust.
 func (e *callEnv) run(rec []byte) (res Result, drop bool) {
 	c := &e.call
+	c.rec = rec
 	h, rest, ok := parseHeader(rec)
 	if !ok {
 		return Done, len(rec) < minRecord
@@ -89,7 +131,7 @@ func (e *callEnv) handle(rt *route, xid uint32) Result {
 	c.Reply = appendAccepted(c.Reply, xid, acceptSuccess)
 	res := rt.Handle(c)
 	switch res {
-	case Wait, Again:
+	case Wait, Again, Parked:
 		c.Reply = c.Reply[:mark]
 		return res
 	case GarbageArgs:

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,8 +33,16 @@ type Conn struct {
 	// moveTo is where the balancer wants it.
 	work   atomic.Uint64
 	moveTo atomic.Pointer[thread]
-	// balanced is the work that the balancer has seen; it alone uses it.
+	// balanced is the work that the balancer has seen, arrives the pool where it
+	// last saw packets arrive; it alone uses them.
 	balanced uint64
+	arrives  *pool
+
+	// partial says that saved is a part of a call; the other two are for
+	// checkPatience alone.
+	partial      atomic.Bool
+	partialSince time.Time
+	partialWork  uint64
 
 	// mu guards the fields below, which other threads touch too. It is taken before
 	// connTable.mu.
@@ -42,6 +51,8 @@ type Conn struct {
 	armed  uint32 // what the epoll waits for
 	closed bool
 	done   []*waitingCall
+	sent   bool  // what left in the background has done so, or failed:
+	failed error // why
 }
 
 // leave ends a visit: the connection waits for what it needs now, or goes to the
@@ -51,7 +62,7 @@ func (c *Conn) leave(more bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	events := c.interest()
-	if more || len(c.done) > 0 && c.out.empty() {
+	if more || c.sent || len(c.done) > 0 && c.out.empty() {
 		events = anyEvent
 	}
 	if to := c.moveTo.Load(); to != nil {
@@ -87,7 +98,7 @@ func (c *Conn) full() bool { return c.out.bytes >= maxParked || c.waiting >= max
 // interest is what the connection waits for after a visit.
 func (c *Conn) interest() uint32 {
 	var events uint32 // a broken connection is reported unasked
-	if !c.out.empty() {
+	if !c.out.empty() && c.out.away == 0 {
 		events |= unix.EPOLLOUT
 	}
 	if c.shut || !c.full() && !c.eof {
@@ -144,18 +155,66 @@ func (c *Conn) takeDone() *waitingCall {
 	return w
 }
 
+// Sent implements [Sent]: what was leaving in the background has left.
+func (c *Conn) Sent(err error) {
+	c.mu.Lock()
+	c.sent, c.failed = true, err
+	if !c.closed {
+		c.pokeLocked()
+		c.mu.Unlock()
+		return
+	}
+	c.mu.Unlock()
+	c.release(err)
+}
+
+// takeSent accounts for what has left in the background.
+func (c *Conn) takeSent() error {
+	if c.out.away == 0 {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.sent {
+		return nil
+	}
+	c.sent = false
+	if c.failed != nil {
+		c.out.away = 0
+		return c.failed
+	}
+	c.out.landed()
+	return nil
+}
+
 // close ends the connection. The peer's calls that still wait are dropped when
 // they come back.
 func (c *Conn) close(err error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
 	c.closed = true
 	for _, w := range c.done {
 		w.release()
 	}
 	c.done = nil
-	// Closing the descriptor takes it out of the epoll.
+	if c.out.away > 0 && !c.sent {
+		// The kernel has yet to let go of the descriptor, which must not be another
+		// connection's by then. Sent does the rest, soon, since nothing can leave
+		// any more.
+		c.home.poll.remove(c)
+		_ = unix.Shutdown(c.fd, unix.SHUT_RDWR)
+		return
+	}
+	c.release(err)
+}
+
+// release gives back what a closed connection holds. Closing the descriptor takes
+// it out of the epoll.
+func (c *Conn) release(err error) {
 	_ = unix.Close(c.fd)
-	c.mu.Unlock()
 	c.out.reset()
 	c.srv.forget(c, err)
 }
@@ -163,6 +222,9 @@ func (c *Conn) close(err error) {
 // save keeps what was received but not served, for the next visit.
 func (c *Conn) save(rest []byte) {
 	const keep = 4 << 10
+	if part := len(rest) > 0 && !c.full(); part != c.partial.Load() {
+		c.partial.Store(part)
+	}
 	if len(rest) == 0 {
 		if cap(c.saved0) > keep {
 			c.saved0 = nil

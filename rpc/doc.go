@@ -3,7 +3,7 @@
 //
 // A tour in the order that a call takes:
 //
-//	server.go   listening sockets, start, drain
+//	server.go   start, drain; listen.go takes connections
 //	thread.go   server threads: wait for ready connections, visit them
 //	conn.go     a visit: receive all that is there, walk the records in place
 //	record.go   record marking (RFC 5531 section 11)
@@ -16,7 +16,8 @@
 //
 // Around it: poll.go (epoll, connections by slot), balance.go (which thread a
 // connection is at home on), udp.go, portmap.go (answering as a portmapper),
-// rpcbind.go and client.go (registering with a real one), limits.go.
+// rpcbind.go and client.go (registering with a real one), peers.go (what one peer
+// may take), limits.go.
 //
 // A server thread never waits for anything but the network. A handler that
 // would have to wait (for a disk, for a name server) returns [Wait]; the call

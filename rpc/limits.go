@@ -34,6 +34,10 @@ const (
 	// server stops taking calls from it. One reply beyond it is possible: the
 	// one that crossed the line.
 	maxParked = 256 << 10
+	// compactBytes and compactSegments are how much that has left a connection's
+	// parked output keeps before it is cleared out.
+	compactBytes    = 64 << 10
+	compactSegments = 1024
 	// maxWaiting is how many calls of a connection may wait for a disk at once
 	// before the server stops taking calls from it.
 	maxWaiting = 64
@@ -50,6 +54,9 @@ const (
 	// lingerTime is how long peers that have all their replies get to close, when
 	// the server stops.
 	lingerTime = 500 * time.Millisecond
+	// defaultPeerTimeout is how long peers get to finish a call, or to take a part
+	// of their replies.
+	defaultPeerTimeout = 2 * time.Minute
 	// acceptBatch is how many connections a thread takes from a listener before
 	// it looks at others again.
 	acceptBatch = 16

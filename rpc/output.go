@@ -9,13 +9,15 @@ type segment struct {
 	payload Payload
 }
 
-// parked is what a full socket left behind, in order.
+// parked is what has not left yet, in order: what a full socket left behind, and
+// what leaves in the background with all that comes after it.
 type parked struct {
 	buf   []byte
 	sent  int // bytes of buf that have left
 	segs  []segment
 	first int // segments before this one have left
 	bytes int // payload and buffer bytes not sent yet
+	away  int // of these, bytes that are leaving in the background: the first segment
 }
 
 func (p *parked) empty() bool { return p.bytes == 0 }
@@ -25,6 +27,7 @@ func (p *parked) add(b []byte) {
 	if len(b) == 0 {
 		return
 	}
+	p.compact()
 	p.buf = append(p.buf, b...)
 	p.bytes += len(b)
 	if n := len(p.segs); n > p.first && p.segs[n-1].payload == nil {
@@ -37,18 +40,46 @@ func (p *parked) add(b []byte) {
 // addPayload parks a payload behind the bytes, with the padding it needs.
 func (p *parked) addPayload(pl Payload, pad int) {
 	p.bytes += pl.Len()
-	p.segs = append(p.segs, segment{end: len(p.buf), payload: pl})
+	if n := len(p.segs); n > p.first && p.segs[n-1].payload == nil {
+		p.segs[n-1].payload = pl // bytes and payload leave together
+	} else {
+		p.segs = append(p.segs, segment{end: len(p.buf), payload: pl})
+	}
 	p.add(zeros[:pad])
 }
 
 var zeros [3]byte
 
-// flush sends what it can. It returns nil when the socket is full or nothing is
-// left, and another error when the connection is broken.
-func (p *parked) flush(fd int) error {
+// compact forgets what has left, once it is much: a connection that always has
+// something parked never comes to reset.
+func (p *parked) compact() {
+	if p.sent < compactBytes && p.first < compactSegments {
+		return
+	}
+	rest := p.buf[p.sent:]
+	if p.away > 0 {
+		p.buf = nil // the kernel still reads from the old one
+	}
+	p.buf = append(p.buf[:0], rest...)
+	n := copy(p.segs, p.segs[p.first:])
+	clear(p.segs[n:])
+	p.segs = p.segs[:n]
+	for i := range p.segs {
+		p.segs[i].end -= p.sent
+	}
+	p.sent, p.first = 0, 0
+}
+
+// flush sends what it can. It returns nil when the socket is full, what comes
+// next leaves in the background, or nothing is left, and another error when the
+// connection is broken. done is told of what leaves in the background.
+func (p *parked) flush(fd int, done Sent) error {
 	for p.first < len(p.segs) {
 		s := &p.segs[p.first]
 		more := p.first < len(p.segs)-1
+		if p.away > 0 || p.start(fd, s, more, done) {
+			return nil
+		}
 		n, err := p.sendSegment(fd, s, more)
 		p.bytes -= n
 		switch {
@@ -67,6 +98,31 @@ func (p *parked) flush(fd int) error {
 	}
 	p.reset()
 	return nil
+}
+
+// start has a segment sent in the background, if it can be.
+func (p *parked) start(fd int, s *segment, more bool, done Sent) bool {
+	b, ok := s.payload.(BackgroundPayload)
+	if !ok {
+		return false
+	}
+	head := p.buf[p.sent:s.end]
+	p.away = len(head) + b.Len()
+	if !b.Start(fd, head, more, done) {
+		p.away = 0
+	}
+	return p.away > 0
+}
+
+// landed says that what was away has left.
+func (p *parked) landed() {
+	s := &p.segs[p.first]
+	s.payload.Release()
+	s.payload = nil
+	p.sent = s.end
+	p.first++
+	p.bytes -= p.away
+	p.away = 0
 }
 
 // sendSegment makes one send: bytes of the segment first, then its payload.

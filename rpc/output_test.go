@@ -72,7 +72,7 @@ func TestParkedOrder(t *testing.T) {
 		fill()
 		refills := 3
 		for !p.empty() || refills > 0 {
-			must(t, p.flush(sock))
+			must(t, p.flush(sock, nil))
 			got = append(got, drain(peer, 1+rnd.IntN(5000))...)
 			if left := len(want) - len(got); p.bytes > left {
 				t.Fatalf("seed %d: %d bytes parked, %d not received", seed, p.bytes, left)
@@ -135,12 +135,12 @@ func TestParkedReset(t *testing.T) {
 			payloads = append(payloads, pl)
 		}
 		for range 3 * sent {
-			must(t, p.flush(sock))
+			must(t, p.flush(sock, nil))
 			drain(peer, 2000)
 		}
 		must(t, unix.Shutdown(peer, unix.SHUT_RDWR))
 		if !p.empty() {
-			for p.flush(sock) == nil { // the payload may say EAGAIN before it fails
+			for p.flush(sock, nil) == nil { // the payload may say EAGAIN before it fails
 			}
 		}
 		p.reset()
@@ -157,7 +157,7 @@ func TestParkedForgets(t *testing.T) {
 	var p parked
 	p.add(make([]byte, 200_000))
 	for !p.empty() {
-		must(t, p.flush(sock))
+		must(t, p.flush(sock, nil))
 		drain(peer, 100_000)
 	}
 	if cap(p.buf) > 64<<10 {

@@ -47,6 +47,9 @@ const (
 	// Wait: the call has to wait; run it again on a waiting thread, with
 	// c.MayBlock set. Only a call without MayBlock may return it.
 	Wait
+	// Parked: the call has been parked with [Call.Park], and runs again on a
+	// server thread when it is resumed.
+	Parked
 	// Again: what the call waited for is there; run it once more on a server
 	// thread. Only a call with MayBlock may return it.
 	Again

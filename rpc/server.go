@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"os"
 	"sync"
@@ -22,6 +21,15 @@ type Config struct {
 	Threads int
 	// MaxConns bounds the TCP connections, at least 1.
 	MaxConns int
+	// MaxConnsPerPeer bounds those of one IPv4 address or one IPv6 /64. 0 means
+	// MaxConns.
+	MaxConnsPerPeer int
+	// PeerTimeout is how long a peer may leave a call unfinished, or take nothing
+	// of its replies, before its connection ends. 0 means defaultPeerTimeout.
+	PeerTimeout time.Duration
+	// Place says where server thread i runs, PlaceWaiting the same of waiting
+	// threads. Nil means anywhere.
+	Place, PlaceWaiting func(i int) Placement
 	// NewThread makes the value that Call.Thread holds on a thread. It runs on
 	// that thread, which is locked to its goroutine. May be nil.
 	NewThread func() any
@@ -40,8 +48,20 @@ func (c *Config) validate() error {
 	case c.MaxConns < 1:
 		return fmt.Errorf("rpc: Config.MaxConns is %d, must be at least 1", c.MaxConns)
 	}
+	if c.MaxConnsPerPeer == 0 {
+		c.MaxConnsPerPeer = c.MaxConns
+	}
+	if c.PeerTimeout == 0 {
+		c.PeerTimeout = defaultPeerTimeout
+	}
 	if c.NewThread == nil {
 		c.NewThread = func() any { return nil }
+	}
+	if c.Place == nil {
+		c.Place = func(int) Placement { return Placement{} }
+	}
+	if c.PlaceWaiting == nil {
+		c.PlaceWaiting = func(int) Placement { return Placement{} }
 	}
 	if c.NewConn == nil {
 		c.NewConn = func(netip.AddrPort) any { return nil }
@@ -57,10 +77,15 @@ type Server struct {
 	cfg     Config
 	table   *table
 	conns   *connTable
+	peers   peerCounts
 	waiters *waiters
 	threads []*thread
+	pools   []*pool // of threads, at least one
 
-	listeners []int // TCP, non-blocking
+	// listenMu is held while connections are taken. Before Conn.mu.
+	listenMu  sync.Mutex
+	listeners []int // TCP, non-blocking; none once the server drains
+	spareFD   int   // see turnAway
 	packet    []*packetSocket
 	wakeFD    int
 
@@ -72,6 +97,7 @@ type Server struct {
 	shut     atomic.Int64 // connections whose peers have all replies and should close
 	accepted atomic.Uint64
 	refused  atomic.Uint64
+	stalled  atomic.Uint64
 	lastFull atomic.Int64 // when a refusal was last logged, Unix seconds
 }
 
@@ -81,6 +107,8 @@ func NewServer(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, table: newTable(cfg.Programs), conns: newConnTable(cfg.MaxConns), stop: make(chan struct{})}
+	s.peers = peerCounts{limit: cfg.MaxConnsPerPeer, n: make(map[netip.Addr]int)}
+	s.spareFD = openSpare()
 	s.waiters = newWaiters(s)
 	for i := range cfg.Threads {
 		t, err := newThread(s, i)
@@ -88,29 +116,9 @@ func NewServer(cfg Config) (*Server, error) {
 			return nil, err
 		}
 		s.threads = append(s.threads, t)
+		s.addToPool(t)
 	}
 	return s, nil
-}
-
-// Listen adds a TCP listener, which the server owns from then on.
-func (s *Server) Listen(l *net.TCPListener) error {
-	defer l.Close()
-	f, err := l.File()
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	// os.File.Fd makes a descriptor blocking, so the server keeps one of its own.
-	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return os.NewSyscallError("fcntl", err)
-	}
-	if err := unix.SetNonblock(fd, true); err != nil {
-		unix.Close(fd)
-		return os.NewSyscallError("fcntl", err)
-	}
-	s.listeners = append(s.listeners, fd)
-	return nil
 }
 
 // Start begins to serve.
@@ -138,28 +146,8 @@ func (s *Server) Start() error {
 	}
 	go s.waiters.shrinkLoop(s.stop)
 	go s.balanceLoop(s.stop)
+	go s.patienceLoop(s.stop)
 	return nil
-}
-
-// accept takes connections from a listener.
-func (s *Server) accept(index int) {
-	if index >= len(s.listeners) {
-		return // the wake-up descriptor: the thread's loop looks at stopped
-	}
-	for range acceptBatch {
-		fd, sa, err := unix.Accept4(s.listeners[index], unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
-		switch err {
-		case nil:
-			s.admit(fd, sa)
-		case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
-			// The connection stays in the backlog; do not spin on it.
-			s.logFull("cannot accept a connection", err)
-			time.Sleep(10 * time.Millisecond)
-			return
-		default: // EAGAIN, or an error of the connection that went away (accept(2))
-			return
-		}
-	}
 }
 
 func (s *Server) admit(fd int, sa unix.Sockaddr) {
@@ -170,6 +158,7 @@ func (s *Server) admit(fd int, sa unix.Sockaddr) {
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1)
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 60)
+	setPatience(fd, s.cfg.PeerTimeout)
 	if c.peer.Addr().IsLoopback() {
 		TuneLoopback(fd)
 	}
@@ -185,19 +174,24 @@ func (s *Server) admit(fd int, sa unix.Sockaddr) {
 // enroll gives a connection its slot and its home. Once it has them, other
 // threads may find it; c.mu makes them wait until it has both.
 func (s *Server) enroll(c *Conn) error {
-	c.home, c.armed = s.place(), unix.EPOLLIN
+	c.home, c.armed = s.poolFor(c.fd).choose(), unix.EPOLLIN
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s.draining.Load() {
 		return errors.New("the server is stopping")
 	}
+	if !s.peers.take(c.peer.Addr()) {
+		return fmt.Errorf("%v has %d connections, the most allowed for one client", c.peer.Addr(), s.cfg.MaxConnsPerPeer)
+	}
 	if !s.conns.put(c) {
+		s.peers.give(c.peer.Addr())
 		return fmt.Errorf("%d connections are open, the most allowed", s.conns.len())
 	}
 	err := c.home.poll.add(c, c.armed)
 	if err != nil {
 		c.closed = true
 		s.conns.remove(c)
+		s.peers.give(c.peer.Addr())
 	}
 	return err
 }
@@ -223,6 +217,7 @@ func (s *Server) forget(c *Conn, err error) {
 		s.shut.Add(-1)
 	}
 	s.conns.remove(c)
+	s.peers.give(c.peer.Addr())
 	if !expected(err) {
 		s.cfg.Log.Debug("connection closed", "peer", c.peer, "error", err)
 	}
@@ -231,10 +226,8 @@ func (s *Server) forget(c *Conn, err error) {
 // Shutdown drains: no new connections, no new calls; what has been received is
 // answered; then connections close. It returns ctx's error if that came first.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.stopListening()
 	s.draining.Store(true)
-	for _, l := range s.listeners {
-		_ = unix.Close(l)
-	}
 	for _, p := range s.packet {
 		p.close()
 	}
@@ -272,6 +265,9 @@ func (s *Server) halt() {
 	_, _ = unix.Write(s.wakeFD, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	s.running.Wait()
 	s.conns.each(func(c *Conn) { c.close(nil) })
+	for s.conns.len() > 0 { // what leaves in the background ends by itself now
+		time.Sleep(time.Millisecond)
+	}
 	_ = unix.Close(s.wakeFD)
 	for _, t := range s.threads {
 		_ = unix.Close(t.poll.fd)
@@ -285,13 +281,14 @@ type Stats struct {
 	Connections int               // open TCP connections
 	Accepted    uint64            // since start
 	Refused     uint64            // since start, for want of room
+	Stalled     uint64            // ended because the peer did not finish a call
 	Waiting     int               // waiting threads
 	Calls       map[string]uint64 // answered, by program/version/procedure
 }
 
 // Stats returns a snapshot.
 func (s *Server) Stats() Stats {
-	st := Stats{Connections: s.conns.len(), Accepted: s.accepted.Load(), Refused: s.refused.Load(),
+	st := Stats{Connections: s.conns.len(), Accepted: s.accepted.Load(), Refused: s.refused.Load(), Stalled: s.stalled.Load(),
 		Calls: make(map[string]uint64)}
 	add := func(c counters) {
 		for i := range c {

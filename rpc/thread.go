@@ -13,10 +13,12 @@ import (
 // connections whose home it is when they are ready.
 type thread struct {
 	callEnv
-	srv  *Server
-	id   int
-	poll *poller
-	in   []byte
+	srv   *Server
+	id    int
+	place Placement
+	pool  *pool
+	poll  *poller
+	in    []byte
 	// calls and moved count the calls and the bytes of replies of this visit.
 	calls, moved int
 	// tid is the OS thread, and sharePercent how busy it was in the balancer's
@@ -32,7 +34,7 @@ func newThread(s *Server, id int) (*thread, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &thread{srv: s, id: id, poll: poll, in: make([]byte, recvBuffer)}
+	t := &thread{srv: s, id: id, place: s.cfg.Place(id), poll: poll, in: make([]byte, recvBuffer)}
 	t.table, t.counts = s.table, s.newCounters()
 	t.call.Reply = make([]byte, 0, outBuffer)
 	return t, nil
@@ -42,7 +44,7 @@ func newThread(s *Server, id int) (*thread, error) {
 // may have changed its credentials.
 func (t *thread) loop() {
 	runtime.LockOSThread()
-	setThreadName(fmt.Sprintf("sl-t%02d", t.id))
+	t.place.begin(fmt.Sprintf("sl-t%02d", t.id), t.in, t.call.Reply)
 	t.tid.Store(int32(unix.Gettid()))
 	t.call.Thread = t.srv.cfg.NewThread()
 	var events [maxEvents]unix.EpollEvent
@@ -67,6 +69,9 @@ func (t *thread) dispatch(ev *unix.EpollEvent) {
 	if c == nil {
 		return
 	}
+	// The thread that gave the connection to this one has written to moveTo last:
+	// what it wrote before is seen from here on.
+	_ = c.moveTo.Load()
 	if ev.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		c.close(nil) // both directions are gone: nothing can be sent any more
 		return
@@ -86,9 +91,12 @@ func (t *thread) visit(c *Conn) (more bool, err error) {
 	if c.shut {
 		return false, discard(c.fd, t.in)
 	}
-	t.call.Peer, t.call.Conn = c.peer, c.local
+	t.call.Peer, t.call.Conn, t.call.conn = c.peer, c.local, c
 	t.calls, t.moved = 0, 0
-	err = c.out.flush(c.fd)
+	err = c.takeSent()
+	if err == nil {
+		err = c.out.flush(c.fd, c)
+	}
 	if err == nil {
 		err = t.serveDone(c)
 	}
@@ -164,7 +172,7 @@ func (t *thread) walk(c *Conn, b []byte) ([]byte, error) {
 		if used == 0 {
 			break
 		}
-		if err := t.answer(c, rec, 0); err != nil {
+		if err := t.answer(c, rec, 0, false); err != nil {
 			return nil, err
 		}
 		b = b[used:]
@@ -176,7 +184,7 @@ func (t *thread) walk(c *Conn, b []byte) ([]byte, error) {
 var errNotACall = errors.New("record too short for an RPC call")
 
 // answer runs the call in rec and puts its reply into the batch.
-func (t *thread) answer(c *Conn, rec []byte, attempt int) error {
+func (t *thread) answer(c *Conn, rec []byte, attempt int, gaveUp bool) error {
 	if len(t.call.Reply) >= flushAt {
 		if err := t.flush(c, false); err != nil {
 			return err
@@ -185,7 +193,7 @@ func (t *thread) answer(c *Conn, rec []byte, attempt int) error {
 	t.calls++
 	mark := len(t.call.Reply)
 	t.call.Reply = append(t.call.Reply, 0, 0, 0, 0)
-	t.call.Attempt, t.call.WaitClass = attempt, 0
+	t.call.Attempt, t.call.GaveUp, t.call.WaitClass = attempt, gaveUp, 0
 	res, drop := t.run(rec)
 	switch {
 	case drop:
@@ -194,6 +202,9 @@ func (t *thread) answer(c *Conn, rec []byte, attempt int) error {
 		t.call.Reply = t.call.Reply[:mark]
 		t.park(c, rec, attempt+1)
 		return nil
+	case res == Parked:
+		t.call.Reply = t.call.Reply[:mark]
+		return nil
 	case len(t.call.Reply) == mark+markLen: // nothing to answer
 		t.call.Reply = t.call.Reply[:mark]
 		return nil
@@ -201,7 +212,7 @@ func (t *thread) answer(c *Conn, rec []byte, attempt int) error {
 	return t.enqueue(c, mark)
 }
 
-// park hands the call to the waiting threads.
+// park hands the call to a waiting thread.
 func (t *thread) park(c *Conn, rec []byte, attempt int) {
 	c.waiting++
 	w := newWaitingCall(c, rec)
@@ -214,7 +225,7 @@ func (t *thread) park(c *Conn, rec []byte, attempt int) {
 func (t *thread) finish(c *Conn, w *waitingCall) error {
 	defer w.release()
 	if w.again {
-		return t.answer(c, w.rec, w.attempt)
+		return t.answer(c, w.rec, w.attempt, w.gaveUp)
 	}
 	t.calls++
 	if len(t.call.Reply)+len(w.reply) > flushAt {
@@ -245,6 +256,12 @@ func (t *thread) enqueue(c *Conn, mark int) error {
 
 // sendPayload sends the batch and p behind it. It owns p.
 func (t *thread) sendPayload(c *Conn, p Payload, pad int) error {
+	if _, ok := p.(BackgroundPayload); ok && c.out.empty() {
+		c.out.add(t.call.Reply)
+		t.call.Reply = t.call.Reply[:0]
+		c.out.addPayload(p, pad)
+		return c.out.flush(c.fd, c)
+	}
 	if err := t.flush(c, true); err != nil {
 		p.Release()
 		return err

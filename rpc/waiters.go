@@ -20,6 +20,7 @@ type waitingCall struct {
 	rec     []byte
 
 	again   bool   // run again on a server thread; there is no reply yet
+	gaveUp  bool   // what it was parked for does not come
 	reply   []byte // with room for the record mark in front
 	payload Payload
 
@@ -49,7 +50,7 @@ func (w *waitingCall) release() {
 // run executes the call and delivers it.
 func (w *waitingCall) run(env *callEnv, buf []byte) {
 	c := &env.call
-	c.Peer, c.Conn, c.UDP, c.Attempt = w.peer, w.local, w.udp, w.attempt
+	c.Peer, c.Conn, c.UDP, c.Attempt, c.GaveUp = w.peer, w.local, w.udp, w.attempt, w.gaveUp
 	c.Reply = append(buf, 0, 0, 0, 0)
 	res, _ := env.run(w.rec)
 	w.again = res == Again
@@ -151,7 +152,7 @@ func (w *waiters) start() {
 // since handlers may have changed its credentials.
 func (w *waiters) loop(n int) {
 	runtime.LockOSThread()
-	setThreadName(fmt.Sprintf("sl-w%02d", n))
+	w.srv.cfg.PlaceWaiting(n).begin(fmt.Sprintf("sl-w%02d", n))
 	env := callEnv{table: w.srv.table, counts: w.counts[n]}
 	env.call.MayBlock = true
 	env.call.Thread = w.srv.cfg.NewThread()

@@ -49,7 +49,7 @@ func poolOf(a, b *waitingProgram) (w *waiters, stop func()) {
 	program := func(number uint32, p *waitingProgram) Program {
 		return Program{Number: number, Name: "wait", Versions: []Version{{Number: 1, Procs: []Procedure{{Name: "WAIT", Handle: p.handle}}}}}
 	}
-	s := &Server{cfg: Config{NewThread: func() any { return nil }}, table: newTable([]Program{program(1, a), program(2, b)}), stop: make(chan struct{})}
+	s := &Server{cfg: Config{NewThread: func() any { return nil }, PlaceWaiting: func(int) Placement { return Placement{} }}, table: newTable([]Program{program(1, a), program(2, b)}), stop: make(chan struct{})}
 	w = newWaiters(s)
 	s.waiters = w
 	go w.shrinkLoop(s.stop)

@@ -1,35 +1,41 @@
 // Package sendpath is how READ data gets from a file to a socket.
 //
 // Small reads are copied into the reply batch. Large ones are spliced, file to
-// pipe to socket, so that the pages of the page cache leave without a copy; or
-// copied through a buffer of their own where that is asked for or splice cannot
-// be had. The bytes on the wire are the same.
+// pipe to socket, so that the pages of the page cache leave without a copy: by
+// the server thread itself, or the second half through a ring (io_uring), by the
+// kernel's workers. Or they are copied through a buffer, where that is asked for,
+// cheaper, or splice cannot be had. The bytes on the wire are the same.
+//
+// sendpath.go chooses the path; spliced.go, ringed.go and copied.go are the
+// payloads; class.go is what is known of each size, calibrate.go how it is found
+// out at start and watch.go what is seen later.
 package sendpath
 
 import (
 	"fmt"
-	"sync"
+	"log/slog"
 	"sync/atomic"
-
-	"golang.org/x/sys/unix"
 
 	"sluice/ioctx"
 	"sluice/rpc"
+	"sluice/uring"
 )
 
 // Mode is the operator's choice of send path.
 type Mode int
 
 const (
-	// Auto copies small reads and splices large ones, where the kernel splices.
+	// Auto takes the path that costs least, by size.
 	Auto Mode = iota
-	// Splice is like Auto, with the size fixed at SmallRead.
+	// Splice copies reads of up to SmallRead into the batch and splices the rest.
 	Splice
+	// Uring is like Splice, and what is in the pipe leaves through a ring.
+	Uring
 	// Copy never splices.
 	Copy
 )
 
-var modes = []string{"auto", "splice", "copy"}
+var modes = []string{"auto", "splice", "uring", "copy"}
 
 func (m Mode) String() string { return modes[m] }
 
@@ -40,166 +46,124 @@ func ParseMode(s string) (Mode, error) {
 			return Mode(i), nil
 		}
 	}
-	return 0, fmt.Errorf("send path %q: must be auto, splice or copy", s)
+	return 0, fmt.Errorf("send path %q: must be auto, splice, uring or copy", s)
 }
 
-const (
-	// SmallRead is up to how many bytes a read is copied into the reply batch,
-	// unless Calibrate has found better. On the machines measured copying and
-	// splicing cost the same somewhere between 32 and 128 KiB.
-	SmallRead = 32 << 10
-	// InlineRead is the most that fits into the batch: what a read is cut to when
-	// neither pipe nor buffer is to be had.
-	InlineRead = 64 << 10
-	// copyBudget bounds the memory of copied reads that are under way, in bytes.
-	copyBudget = 64 << 20
-)
+// Config says how a Sender works.
+type Config struct {
+	Mode Mode
+	// Lanes is the number of rings, 0 meaning 1: one for each node.
+	Lanes int
+	// OnThread runs on the thread of each ring before that is made, to pin it;
+	// RingCPUs are the CPUs for its io-wq workers, empty for any. Both may be nil.
+	OnThread func(lane int) error
+	RingCPUs func(lane int) []int
+	// NoRing does without io_uring, as where the kernel has none.
+	NoRing bool
+	// Log receives what the operator should know. Required.
+	Log *slog.Logger
+
+	newQueue func() (uring.Queue, error) // another than the kernel's, in tests
+}
 
 // Sender makes payloads.
 type Sender struct {
-	mode   Mode
-	io     *ioctx.Context
-	small  atomic.Int32 // SmallLimit, found by Calibrate
-	copied atomic.Int64 // bytes of buffers in use
-	// Inline, Spliced, Copied and Fallback count reads by the path they took;
-	// Fallback those that would have been spliced and were copied.
-	Inline, Spliced, Copied, Fallback atomic.Uint64
+	cfg     Config
+	io      *ioctx.Context
+	rings   []*ring
+	small   atomic.Int32 // SmallLimit, found by Calibrate
+	classes [classes]class
+	copied  atomic.Int64 // bytes of buffers in use
+	note    atomic.Pointer[string]
+	counters
 }
 
-// New returns a Sender that takes its pipes from io.
-func New(mode Mode, io *ioctx.Context) *Sender {
-	s := &Sender{mode: mode, io: io}
+// New returns a Sender that takes its pipes from io. Close it when nothing is
+// being sent any more.
+func New(cfg Config, io *ioctx.Context) *Sender {
+	s := &Sender{cfg: cfg, io: io}
 	s.small.Store(SmallRead)
+	first := pathSplice
+	if cfg.Mode == Copy {
+		first = pathCopy
+	}
+	if cfg.Mode == Uring && s.openRings() {
+		first = pathUring
+	}
+	for i := range s.classes {
+		s.classes[i].path.Store(int32(first))
+	}
 	return s
 }
 
+// openRings starts the rings; without them everything is spliced.
+func (s *Sender) openRings() bool {
+	for i := range max(1, s.cfg.Lanes) {
+		r, err := s.startRing(i)
+		if err != nil {
+			s.closeRings()
+			s.remark("no io_uring: spliced by the server threads", "error", err)
+			return false
+		}
+		s.rings = append(s.rings, r)
+	}
+	return true
+}
+
+func (s *Sender) closeRings() {
+	for _, r := range s.rings {
+		r.close()
+	}
+	s.rings = nil
+}
+
+// Close ends the rings.
+func (s *Sender) Close() { s.closeRings() }
+
+// remark tells the operator, in the log and in the status, that things are not as
+// asked for.
+func (s *Sender) remark(msg string, args ...any) {
+	s.note.Store(&msg)
+	s.cfg.Log.Warn("send path: "+msg, args...)
+}
+
 // Mode returns the mode.
-func (s *Sender) Mode() Mode { return s.mode }
+func (s *Sender) Mode() Mode { return s.cfg.Mode }
 
 // SmallLimit is up to how many bytes the caller should read into the batch.
 func (s *Sender) SmallLimit() int {
-	if s.mode == Copy {
+	if s.cfg.Mode == Copy {
 		return InlineRead
 	}
 	return int(s.small.Load())
 }
 
 // Read returns a payload with up to n bytes of the file at off: fewer only if
-// the file ends. It waits for the disk if the range is not in the page cache. A
-// nil payload without error means that there is no room for one; the caller
-// reads InlineRead bytes instead.
-func (s *Sender) Read(fd int, off int64, n int) (rpc.Payload, error) {
-	if s.mode != Copy {
-		p, err := s.splice(fd, off, n)
-		if p != nil || err == nil {
-			return p, err
-		}
-		s.Fallback.Add(1)
+// the file ends or no pipe holds as many. It waits for the disk if the range is
+// not in the page cache. A nil payload without error means that there is no room
+// for one; the caller reads InlineRead bytes instead. lane is the caller's, for
+// one ring or another.
+func (s *Sender) Read(lane, fd int, off int64, n int) (rpc.Payload, error) {
+	path, seen := s.choose(s.class(n))
+	p, err := s.make(path, lane, fd, off, n, seen)
+	if err == nil || path == pathCopy {
+		return p, err
 	}
-	return s.copy(fd, off, n)
+	if err == ioctx.ErrNoPipe {
+		s.NoPipe.Add(1)
+	} else {
+		s.Refused.Add(1)
+	}
+	return s.copy(fd, off, n, sample{})
 }
 
-// spliced is a pipe, and the bytes that did not fit into it.
-type spliced struct {
-	pipe *ioctx.Pipe
-	tail []byte
-	room [4096]byte
-}
-
-var splicedPool = sync.Pool{New: func() any { return new(spliced) }}
-
-// splice fills a pipe. It returns an error if the read has to be copied.
-func (s *Sender) splice(fd int, off int64, n int) (rpc.Payload, error) {
-	pipe, err := s.io.Pipes.Get()
-	if err != nil {
-		return nil, err
+// make makes the payload of a path.
+func (s *Sender) make(p path, lane, fd int, off int64, n int, m sample) (rpc.Payload, error) {
+	switch p {
+	case pathUring:
+		return s.viaRing(lane, fd, off, n)
+	case pathCopy:
+		return s.copy(fd, off, n, m)
 	}
-	got, err := pipe.Fill(fd, off, n)
-	if err != nil {
-		pipe.Release()
-		return nil, err
-	}
-	p := splicedPool.Get().(*spliced)
-	p.pipe, p.tail = pipe, nil
-	// A read that does not begin at a page's start takes one slot more than the
-	// pipe may have; the last few bytes are copied.
-	if rest := n - got; got > 0 && rest > 0 && rest <= len(p.room) {
-		m, err := ioctx.Read(fd, p.room[:rest], off+int64(got))
-		if err == nil {
-			p.tail = p.room[:m]
-		}
-	}
-	s.Spliced.Add(1)
-	return p, nil
-}
-
-func (p *spliced) Len() int { return p.pipe.Len() + len(p.tail) }
-
-func (p *spliced) SendTo(sock int, more bool) (int, error) {
-	n, err := p.pipe.Drain(sock, more || len(p.tail) > 0)
-	if err != nil || len(p.tail) == 0 {
-		return n, err
-	}
-	m, err := rpc.Send(sock, p.tail, more)
-	p.tail = p.tail[m:]
-	return n + m, err
-}
-
-func (p *spliced) Release() {
-	p.pipe.Release()
-	p.pipe, p.tail = nil, nil
-	splicedPool.Put(p)
-}
-
-// copied is a buffer.
-type copied struct {
-	s    *Sender
-	buf  []byte // all of it
-	left []byte // still to send
-}
-
-var copiedPool = sync.Pool{New: func() any { return new(copied) }}
-
-func (s *Sender) copy(fd int, off int64, n int) (rpc.Payload, error) {
-	if s.copied.Add(int64(n)) > copyBudget {
-		s.copied.Add(-int64(n))
-		return nil, nil
-	}
-	p := copiedPool.Get().(*copied)
-	p.s = s
-	if cap(p.buf) < n {
-		p.buf = make([]byte, n)
-	}
-	p.buf = p.buf[:n]
-	got, err := ioctx.Read(fd, p.buf, off)
-	p.left = p.buf[:got]
-	if err != nil {
-		p.Release()
-		return nil, err
-	}
-	s.Copied.Add(1)
-	return p, nil
-}
-
-func (p *copied) Len() int { return len(p.left) }
-
-func (p *copied) SendTo(sock int, more bool) (n int, err error) {
-	for len(p.left) > 0 {
-		m, err := rpc.Send(sock, p.left, more)
-		p.left = p.left[m:]
-		n += m
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
-
-func (p *copied) Release() {
-	p.s.copied.Add(-int64(len(p.buf)))
-	p.left = nil
-	copiedPool.Put(p)
+	return s.splice(fd, off, n, m)
 }

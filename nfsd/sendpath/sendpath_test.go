@@ -3,6 +3,7 @@ package sendpath
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,7 +14,7 @@ import (
 	"sluice/rpc"
 )
 
-const fileSize = 3<<20 + 77
+const fileSize = 6<<20 + 77
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -43,8 +44,19 @@ func openFile(t testing.TB) int {
 
 func newSender(t testing.TB, mode Mode, pipes int) *Sender {
 	t.Helper()
-	s := New(mode, &ioctx.Context{Pipes: ioctx.NewPipes(pipes)})
-	t.Cleanup(s.io.Pipes.Close)
+	return startSender(t, Config{Mode: mode}, pipes)
+}
+
+func startSender(t testing.TB, cfg Config, pipes int) *Sender {
+	t.Helper()
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	s := New(cfg, &ioctx.Context{Pipes: ioctx.NewPipes(pipes)})
+	t.Cleanup(func() {
+		s.Close()
+		s.io.Pipes.Close()
+	})
 	return s
 }
 
@@ -57,37 +69,69 @@ func socketPair(t testing.TB) (sock, peer int) {
 	return fds[0], fds[1]
 }
 
+// header is what goes before each payload.
+var header = []byte("a reply's header")
+
 // sendAll sends a payload to a peer that takes a little at a time, and returns
-// what he got.
+// what he got. It goes in the background if it can.
 func sendAll(t testing.TB, p rpc.Payload, sock, peer int) (got []byte) {
 	t.Helper()
-	buf := make([]byte, 100_000)
+	if b, ok := p.(rpc.BackgroundPayload); ok {
+		done := make(outcome, 1)
+		want := len(header) + b.Len()
+		if !b.Start(sock, header, true, done) {
+			t.Fatal("not started")
+		}
+		got = receive(t, peer, want)
+		if err := <-done; err != nil || p.Len() != 0 || !bytes.HasPrefix(got, header) {
+			t.Fatalf("sent: %v, %d left; %q first", err, p.Len(), got[:min(len(got), 20)])
+		}
+		return got[len(header):]
+	}
 	for p.Len() > 0 {
 		before := p.Len()
 		n, err := p.SendTo(sock, true)
 		if err != nil && err != unix.EAGAIN || before-p.Len() != n {
 			t.Fatalf("SendTo: %d, %v; %d of %d left", n, err, p.Len(), before)
 		}
-		for {
-			m, err := unix.Read(peer, buf)
-			if m <= 0 || err != nil {
-				break
-			}
-			got = append(got, buf[:m]...)
-		}
+		got = append(got, receive(t, peer, n)...)
 	}
 	return got
+}
+
+// outcome is an rpc.Sent. A second call would block.
+type outcome chan error
+
+func (o outcome) Sent(err error) { o <- err }
+
+// receive reads n bytes.
+func receive(t testing.TB, peer, n int) []byte {
+	t.Helper()
+	buf := make([]byte, n)
+	for at := 0; at < n; {
+		m, err := unix.Read(peer, buf[at:min(n, at+100_000)])
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EAGAIN:
+			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(peer), Events: unix.POLLIN}}, 1000)
+		case err != nil || m == 0:
+			t.Fatalf("%d of %d bytes came: %v", at, n, err)
+		default:
+			at += m
+		}
+	}
+	return buf
 }
 
 // Every mode gives the file's bytes, as many as there are, whatever the offset
 // and the length, page boundaries and the pipe's last slot included.
 func TestRead(t *testing.T) {
 	fd := openFile(t)
-	for _, mode := range []Mode{Auto, Splice, Copy} {
-		s := newSender(t, mode, 4)
+	for _, mode := range []Mode{Auto, Splice, Uring, Copy} {
+		s := newSender(t, mode, 8)
 		for _, off := range []int{0, 1, 4095, 4096, 4097, 1<<20 - 1, fileSize - 1<<20, fileSize - 1, fileSize} {
-			for _, n := range []int{1, 4096, 32<<10 + 1, 64 << 10, 1<<20 - 4096, 1<<20 - 1, 1 << 20} {
-				p, err := s.Read(fd, int64(off), n)
+			for _, n := range []int{1, 4096, 32<<10 + 1, 64 << 10, 1<<20 - 4096, 1<<20 - 1, 1 << 20, 4 << 20} {
+				p, err := s.Read(0, fd, int64(off), n)
 				must(t, err)
 				want := pattern(off, max(0, min(n, fileSize-off)))
 				sock, peer := socketPair(t)
@@ -104,8 +148,9 @@ func TestRead(t *testing.T) {
 		if s.io.Pipes.InUse() != 0 || s.io.Pipes.Discarded.Load() != 0 || s.copied.Load() != 0 {
 			t.Errorf("%v: %d pipes in use, %d discarded, %d bytes copied still held", mode, s.io.Pipes.InUse(), s.io.Pipes.Discarded.Load(), s.copied.Load())
 		}
-		if spliced := s.Spliced.Load() > 0; spliced != (mode != Copy) || s.Fallback.Load() != 0 {
-			t.Errorf("%v: %d spliced, %d copied, %d for want of splice", mode, s.Spliced.Load(), s.Copied.Load(), s.Fallback.Load())
+		st := s.Stats()
+		if st.Spliced > 0 != (mode == Auto || mode == Splice) || st.Ringed > 0 != (mode == Uring) || st.Copied > 0 != (mode == Copy) || st.NoPipe+st.Refused+st.NoRing+st.NoRoom > 0 {
+			t.Errorf("%v: %+v", mode, st)
 		}
 	}
 }
@@ -116,7 +161,7 @@ func TestFallback(t *testing.T) {
 	s := newSender(t, Auto, 0)
 	var held []rpc.Payload
 	for {
-		p, err := s.Read(fd, 0, 1<<20)
+		p, err := s.Read(0, fd, 0, 1<<20)
 		must(t, err)
 		if p == nil {
 			break
@@ -125,13 +170,13 @@ func TestFallback(t *testing.T) {
 			t.Fatal("more is held than the budget")
 		}
 	}
-	if len(held) != copyBudget>>20 || s.Fallback.Load() != uint64(len(held)+1) {
-		t.Errorf("%d reads of 1 MiB are held, %d fell back", len(held), s.Fallback.Load())
+	if len(held) != copyBudget>>20 || s.NoPipe.Load() != uint64(len(held)+1) || s.NoRoom.Load() != 1 {
+		t.Errorf("%d reads of 1 MiB are held, %d had no pipe, %d no room", len(held), s.NoPipe.Load(), s.NoRoom.Load())
 	}
 	for _, p := range held {
 		p.Release()
 	}
-	p, err := s.Read(fd, 7, 1<<20)
+	p, err := s.Read(0, fd, 7, 1<<20)
 	must(t, err)
 	sock, peer := socketPair(t)
 	if got := sendAll(t, p, sock, peer); !bytes.Equal(got, pattern(7, 1<<20)) {
@@ -145,7 +190,7 @@ func TestReleaseHalfSent(t *testing.T) {
 	fd := openFile(t)
 	s := newSender(t, Splice, 2)
 	for range 5 {
-		p, err := s.Read(fd, 3, 1<<20)
+		p, err := s.Read(0, fd, 3, 1<<20)
 		must(t, err)
 		sock, _ := socketPair(t)
 		if _, err := p.SendTo(sock, false); err != unix.EAGAIN {
@@ -156,7 +201,7 @@ func TestReleaseHalfSent(t *testing.T) {
 	if s.io.Pipes.InUse() != 0 || s.io.Pipes.Discarded.Load() != 5 {
 		t.Errorf("%d in use, %d discarded; want 0 and 5", s.io.Pipes.InUse(), s.io.Pipes.Discarded.Load())
 	}
-	p, err := s.Read(fd, 100, 50_000)
+	p, err := s.Read(0, fd, 100, 50_000)
 	must(t, err)
 	sock, peer := socketPair(t)
 	if got := sendAll(t, p, sock, peer); !bytes.Equal(got, pattern(100, 50_000)) {
@@ -170,7 +215,7 @@ func TestSendToBroken(t *testing.T) {
 	fd := openFile(t)
 	for _, mode := range []Mode{Splice, Copy} {
 		s := newSender(t, mode, 1)
-		p, err := s.Read(fd, 0, 1<<20)
+		p, err := s.Read(0, fd, 0, 1<<20)
 		must(t, err)
 		sock, peer := socketPair(t)
 		must(t, unix.Shutdown(peer, unix.SHUT_RDWR))
@@ -187,7 +232,7 @@ func TestReadError(t *testing.T) {
 	defer unix.Close(dir)
 	for _, mode := range []Mode{Splice, Copy} {
 		s := newSender(t, mode, 1)
-		if p, err := s.Read(dir, 0, 4096); err == nil || p != nil {
+		if p, err := s.Read(0, dir, 0, 4096); err == nil || p != nil {
 			t.Errorf("%v: a directory is read", mode)
 		}
 		if s.io.Pipes.InUse() != 0 || s.copied.Load() != 0 {
@@ -197,7 +242,7 @@ func TestReadError(t *testing.T) {
 }
 
 func TestParseMode(t *testing.T) {
-	for name, want := range map[string]Mode{"auto": Auto, "splice": Splice, "copy": Copy} {
+	for name, want := range map[string]Mode{"auto": Auto, "splice": Splice, "uring": Uring, "copy": Copy} {
 		m, err := ParseMode(name)
 		if err != nil || m != want || m.String() != name || fmt.Sprint(m) != name {
 			t.Errorf("%s: %v, %v", name, m, err)

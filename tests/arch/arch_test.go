@@ -27,7 +27,8 @@ var arrows = map[string][]string{
 
 // kernel lists the packages that speak to the kernel, and so may use
 // golang.org/x/sys. Tests may anywhere.
-var kernel = []string{"uring", "ioctx", "rpc", "nfsd", "nfsd/sendpath", "nfsd/cmd/sluice"}
+var kernel = []string{"uring", "ioctx", "ioctx/numa", "rpc", "nfsd", "nfsd/sendpath", "nfsd/cmd/sluice",
+	"nfsd/bench/client", "nfsd/bench/load", "nfsd/bench/host", "nfsd/bench/compare"}
 
 // file is a Go file with what it imports, whatever its build constraints.
 type file struct {

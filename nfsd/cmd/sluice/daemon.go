@@ -17,7 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/export"
+	"sluice/ioctx/numa"
 	"sluice/nfsd"
+	"sluice/nfsd/sendpath"
 	"sluice/rpc"
 )
 
@@ -34,8 +36,12 @@ type daemon struct {
 	holder  *export.Holder
 	service *nfsd.Server
 	server  *rpc.Server
+	socks   *sockets
 	addrs   []netip.AddrPort
 	started time.Time
+	// plan is where threads run on the machine of topology, nil if unknown.
+	plan     *numa.Plan
+	topology *numa.Topology
 	// reloadError is why the exports file was not taken, or nil.
 	reloadError atomic.Pointer[error]
 }
@@ -46,13 +52,14 @@ func serve(cfg *config) error {
 	defer stop()
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
+	usr2 := make(chan os.Signal, 1)
+	signal.Notify(usr2, syscall.SIGUSR2)
 
 	d := &daemon{cfg: cfg, started: time.Now()}
-	socks, err := d.prepare(ctx)
-	if err != nil {
+	if err := d.prepare(ctx); err != nil {
 		return badUsage(err)
 	}
-	if err := d.start(socks); err != nil {
+	if err := d.start(); err != nil {
 		return err
 	}
 	defer d.service.Close()
@@ -64,44 +71,64 @@ func serve(cfg *config) error {
 	}
 	defer closeMetrics()
 	unregister := d.register(ctx)
-	defer unregister()
 	d.announce()
 	d.watch(ctx, hup)
-	<-ctx.Done()
+	d.watchdog(ctx)
+	d.ready()
+	if !d.run(ctx, usr2) {
+		notifyStopping()
+		defer unregister() // a successor has the same addresses registered
+	}
 	return d.drain()
 }
 
 // prepare does everything that a wrong configuration can make fail.
-func (d *daemon) prepare(ctx context.Context) (*sockets, error) {
+func (d *daemon) prepare(ctx context.Context) error {
 	if err := d.loadExports(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	socks, err := listen(d.cfg.listen)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	d.addrs = socks.addrs()
+	d.socks, d.addrs = socks, socks.addrs()
+	if err := d.planNUMA(); err != nil {
+		socks.close()
+		return err
+	}
 	limits := planLimits(d.cfg.maxConns)
 	d.service, err = nfsd.NewServer(nfsd.Config{StateDir: d.cfg.stateDir, MaxRead: d.cfg.maxRead,
-		SendPath: d.cfg.sendPath, MaxFiles: limits.files, MaxPipes: limits.pipes, Log: d.cfg.log})
+		Send: sendpath.Config{Mode: d.cfg.sendPath, NoRing: d.cfg.noRing}, IO: d.pinned(d.cfg.ioConfig(limits)), Log: d.cfg.log})
 	if err == nil {
 		d.server, err = d.newRPC(limits.conns)
 	}
 	if err != nil {
 		socks.close()
-		return nil, err
 	}
-	return socks, nil
+	return err
 }
 
 func (d *daemon) newRPC(maxConns int) (*rpc.Server, error) {
 	programs := []rpc.Program{d.service.NFS(), d.service.Mount()}
-	addrs := portmapAddrs(d.addrs)
 	var mappings []rpc.Mapping
 	programs = append(programs, rpc.Portmap(func() []rpc.Mapping { return mappings }))
-	mappings = rpc.Mappings(programs, addrs, addrs)
+	mappings = d.mappings(programs)
 	return rpc.NewServer(rpc.Config{Programs: programs, Threads: d.cfg.threads, MaxConns: maxConns,
-		NewThread: d.service.NewThread, NewConn: d.service.NewConn, Log: d.cfg.log})
+		MaxConnsPerPeer: d.connsPerClient(maxConns), PeerTimeout: d.cfg.peerTimeout,
+		Place: d.place, PlaceWaiting: d.placeWaiting, NewThread: d.service.NewThread, NewConn: d.service.NewConn, Log: d.cfg.log})
+}
+
+// connsPerClient leaves room for other clients, unless there is little anyway.
+func (d *daemon) connsPerClient(maxConns int) int {
+	if d.cfg.maxConnsPerClient > 0 {
+		return d.cfg.maxConnsPerClient
+	}
+	return max(maxConns/4, min(maxConns, 64))
+}
+
+// mappings is what the portmapper says, ours or rpcbind.
+func (d *daemon) mappings(programs []rpc.Program) []rpc.Mapping {
+	return rpc.Mappings(programs, portmapAddrs(d.addrs), portmapAddrs(d.socks.udpAddrs()))
 }
 
 // limits divides the descriptors that the process may have.
@@ -150,11 +177,11 @@ func (d *daemon) loadExports(ctx context.Context) error {
 }
 
 // start begins to serve.
-func (d *daemon) start(socks *sockets) error {
+func (d *daemon) start() error {
 	// Server threads never wait for a Go processor that a waiting thread has.
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), d.cfg.threads+4))
 	d.service.SetExports(d.holder.State().Matcher)
-	if err := socks.give(d.server); err != nil {
+	if err := d.socks.give(d.server); err != nil {
 		return err
 	}
 	return d.server.Start()
@@ -167,8 +194,7 @@ func (d *daemon) register(ctx context.Context) (unregister func()) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, rpcbindTimeout)
 	defer cancel()
-	addrs := portmapAddrs(d.addrs)
-	r := rpc.Register(ctx, rpc.Mappings([]rpc.Program{d.service.NFS(), d.service.Mount()}, addrs, addrs), d.cfg.log)
+	r := rpc.Register(ctx, d.mappings([]rpc.Program{d.service.NFS(), d.service.Mount()}), d.cfg.log)
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), rpcbindTimeout)
 		defer cancel()
@@ -232,7 +258,9 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			case <-ctx.Done():
 				return
 			case <-hup:
+				done := notifyReloading()
 				d.reloaded(d.holder.Reload(ctx))
+				done()
 			}
 		}
 	}()
@@ -261,6 +289,7 @@ func (d *daemon) reloaded(diags export.Diagnostics, err error) {
 // drain lets clients have their replies and stops.
 func (d *daemon) drain() error {
 	d.cfg.log.Info("draining")
+	d.socks.dropKept()
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	if err := d.server.Shutdown(ctx); err != nil {

@@ -12,15 +12,23 @@ import (
 	"sluice/rpc"
 )
 
-// sockets are what the server listens on: TCP and UDP at the same addresses.
+// sockets are what the server listens on: TCP and UDP at the same addresses,
+// unless systemd chose them.
 type sockets struct {
-	tcp []*net.TCPListener
-	udp []*net.UDPConn
+	tcp     []*net.TCPListener
+	udp     []*net.UDPConn
+	metrics *net.TCPListener // nil unless it was passed to us
+	// kept are descriptors of the same sockets, for a process that takes over.
+	kept []keptSocket
 }
 
-// listen opens the sockets for all addresses, or none.
+// listen opens the sockets for all addresses, or none. Sockets that this process
+// was started with take the place of the addresses.
 func listen(addrs []string) (*sockets, error) {
 	var s sockets
+	if files := inheritedSockets(); len(files) > 0 {
+		return adopt(files)
+	}
 	for _, a := range addrs {
 		if err := s.open(a); err != nil {
 			s.close()
@@ -90,15 +98,24 @@ func (s *sockets) close() {
 	}
 }
 
-// addrs returns the TCP addresses; the UDP ones are the same.
+// addrs returns the TCP addresses.
 func (s *sockets) addrs() []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, l := range s.tcp {
-		a := l.Addr().(*net.TCPAddr).AddrPort()
-		out = append(out, netip.AddrPortFrom(a.Addr().Unmap(), a.Port()))
+		out = append(out, unmap(l.Addr().(*net.TCPAddr).AddrPort()))
 	}
 	return out
 }
+
+func (s *sockets) udpAddrs() []netip.AddrPort {
+	var out []netip.AddrPort
+	for _, c := range s.udp {
+		out = append(out, unmap(c.LocalAddr().(*net.UDPAddr).AddrPort()))
+	}
+	return out
+}
+
+func unmap(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
 
 // portmapAddrs adds the IPv4 side of sockets that take both families.
 func portmapAddrs(addrs []netip.AddrPort) []netip.AddrPort {
@@ -112,8 +129,11 @@ func portmapAddrs(addrs []netip.AddrPort) []netip.AddrPort {
 	return out
 }
 
-// give hands the sockets to the server.
+// give hands the sockets to the server and keeps descriptors of them.
 func (s *sockets) give(srv *rpc.Server) error {
+	if err := s.keep(); err != nil {
+		return err
+	}
 	for _, l := range s.tcp {
 		if err := srv.Listen(l); err != nil {
 			return err

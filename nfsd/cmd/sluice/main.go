@@ -55,7 +55,7 @@ func run(args []string) int {
 		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return badUsage(err) })
-	root.AddCommand(serveCommand(), exportsCommand(), statusCommand(), versionCommand())
+	root.AddCommand(serveCommand(), exportsCommand(), statusCommand(), benchCommand(), versionCommand())
 	root.SetArgs(args)
 	err := root.Execute()
 	var told exitStatus

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"time"
 
@@ -39,9 +38,10 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(connsDesc, s.RPC.Connections)
 	gauge(filesDesc, s.NFS.FilesOpen)
 	gauge(pipesDesc, s.NFS.PipesInUse)
-	counter(readsDesc, s.NFS.ReadsInline, "inline")
-	counter(readsDesc, s.NFS.ReadsSpliced, "splice")
-	counter(readsDesc, s.NFS.ReadsCopied, "copy")
+	counter(readsDesc, s.NFS.Send.Inline, "inline")
+	counter(readsDesc, s.NFS.Send.Spliced, "splice")
+	counter(readsDesc, s.NFS.Send.Ringed, "uring")
+	counter(readsDesc, s.NFS.Send.Copied, "copy")
 }
 
 // serveMetrics starts the metrics endpoint if there is to be one.
@@ -49,7 +49,7 @@ func (d *daemon) serveMetrics() (stop func(), err error) {
 	if d.cfg.metrics == "" {
 		return func() {}, nil
 	}
-	l, err := net.Listen("tcp", d.cfg.metrics)
+	l, err := d.socks.listenMetrics(d.cfg.metrics)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics: %w", err)
 	}

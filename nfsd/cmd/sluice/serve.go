@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"sluice/export"
+	"sluice/ioctx/numa"
 	"sluice/nfsd/sendpath"
 )
 
@@ -25,12 +27,15 @@ type serveFlags struct {
 	sendPath  string
 	ioContext string
 	readahead string
+	ioUring   string
 	numa      string
 	stateDir  string
 	metrics   string
 	rpcbind   string
 	maxRead   string
 	maxConns  int
+	maxPeer   int
+	patience  time.Duration
 	logFormat string
 	logLevel  string
 }
@@ -60,15 +65,18 @@ on the same UDP port too.`,
 	fs.StringVar(&f.exports, "exports", "", "exports `FILE` (default "+export.DefaultFile+" if no DIR is given)")
 	fs.StringArrayVar(&f.listen, "listen", nil, "`ADDR:PORT` to listen on, several times if need be (default every address, port 2049; with DIR only loopback)")
 	fs.IntVar(&f.threads, "threads", 0, "number of server threads (default one per CPU, at least 2)")
-	fs.StringVar(&f.sendPath, "send-path", "auto", "how READ data leaves: auto, splice or copy")
-	fs.StringVar(&f.ioContext, "io-context", "shared", "shared: all threads use one I/O context")
-	fs.StringVar(&f.readahead, "readahead", "auto", "auto: by the kernel, for each file as a whole")
-	fs.StringVar(&f.numa, "numa", "auto", "auto or off: threads run on any node")
+	fs.StringVar(&f.sendPath, "send-path", "auto", "how READ data leaves: auto, splice, uring or copy")
+	fs.StringVar(&f.ioContext, "io-context", "shared", "shared: all threads read from disks through one I/O context; private: each has its own")
+	fs.StringVar(&f.readahead, "readahead", "auto", "auto: sequential streams are read ahead as far as pays; off: left to the kernel; or the most to read ahead, such as 8M")
+	fs.StringVar(&f.ioUring, "io-uring", "auto", "auto: read from disks through io_uring where the kernel lets us; off: on threads")
+	fs.StringVar(&f.numa, "numa", "auto", "where threads run, `auto|off|node=N|netdev=IF`. auto: on the NUMA node of the network interface that is listened on, or on each node for the clients that arrive there; node or netdev: on that node, with its memory only")
 	fs.StringVar(&f.stateDir, "state-dir", defaultStateDir(), "`DIR` for the key of file handles and the status socket")
 	fs.StringVar(&f.metrics, "metrics", "", "`ADDR:PORT` for Prometheus metrics (default none)")
 	fs.StringVar(&f.rpcbind, "rpcbind", "auto", "auto: register with a local rpcbind if one runs; off")
 	fs.StringVar(&f.maxRead, "max-read", "1M", "longest READ: a power of two from 4K to 4M")
 	fs.IntVar(&f.maxConns, "max-connections", 0, "most TCP connections at once (default by the limit on open files)")
+	fs.IntVar(&f.maxPeer, "max-connections-per-client", 0, "most TCP connections of one IPv4 address or IPv6 /64 at once (default a quarter of all)")
+	fs.DurationVar(&f.patience, "peer-timeout", 2*time.Minute, "end connections whose peer leaves a call unfinished, or takes nothing of its replies, for this long")
 	fs.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	fs.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd
@@ -91,23 +99,33 @@ func defaultStateDir() string {
 
 // config is the command line of serve, understood.
 type config struct {
-	dirs     []string
-	exports  string
-	listen   []string
-	threads  int
-	sendPath sendpath.Mode
-	stateDir string
-	metrics  string
-	rpcbind  bool
-	maxRead  int
-	maxConns int
-	log      *slog.Logger
+	dirs    []string
+	exports string
+	listen  []string
+	threads int
+	// threadsByCPU says that threads is the default for the CPUs there are.
+	threadsByCPU bool
+	numa         numa.Request
+	sendPath     sendpath.Mode
+	// private, noRing and readAhead are for the I/O context.
+	private   bool
+	noRing    bool
+	readAhead int64
+	stateDir  string
+	metrics   string
+	rpcbind   bool
+	maxRead   int
+	maxConns  int
+	// maxConnsPerClient is 0 for the default, a part of all.
+	maxConnsPerClient int
+	peerTimeout       time.Duration
+	log               *slog.Logger
 }
 
 // config validates the flags and fills in defaults.
 func (f *serveFlags) config(dirs []string) (*config, error) {
 	c := &config{dirs: dirs, exports: f.exports, listen: f.listen, threads: f.threads, stateDir: f.stateDir,
-		metrics: f.metrics, maxConns: f.maxConns}
+		metrics: f.metrics, maxConns: f.maxConns, maxConnsPerClient: f.maxPeer, peerTimeout: f.patience}
 	var errs []error
 	check := func(err error) { errs = append(errs, err) }
 	var err error
@@ -117,13 +135,23 @@ func (f *serveFlags) config(dirs []string) (*config, error) {
 	check(err)
 	c.log, err = newLogger(f.logFormat, f.logLevel)
 	check(err)
-	check(oneOf("--io-context", f.ioContext, "shared"))
-	check(oneOf("--readahead", f.readahead, "auto"))
-	check(oneOf("--numa", f.numa, "auto", "off"))
+	check(oneOf("--io-context", f.ioContext, "shared", "private"))
+	check(oneOf("--io-uring", f.ioUring, "auto", "off"))
+	c.private, c.noRing = f.ioContext == "private", f.ioUring == "off"
+	c.readAhead, err = parseReadAhead(f.readahead)
+	check(err)
+	c.numa, err = numa.ParseRequest(f.numa)
+	check(flagError("--numa", err))
 	check(oneOf("--rpcbind", f.rpcbind, "auto", "off"))
 	c.rpcbind = f.rpcbind == "auto"
 	if f.threads < 0 || f.threads > 1024 {
 		check(fmt.Errorf("--threads %d: must be from 1 to 1024", f.threads))
+	}
+	if f.maxConns < 0 || f.maxPeer < 0 {
+		check(errors.New("--max-connections and --max-connections-per-client: must be at least 1"))
+	}
+	if f.patience != 0 && f.patience < time.Second {
+		check(fmt.Errorf("--peer-timeout %v: must be at least 1s", f.patience))
 	}
 	if f.stateDir == "" {
 		check(errors.New("--state-dir: there is no home directory to default to; name one"))
@@ -137,7 +165,7 @@ func (f *serveFlags) config(dirs []string) (*config, error) {
 
 func (c *config) defaults() {
 	if c.threads == 0 {
-		c.threads = max(2, runtime.NumCPU())
+		c.threads, c.threadsByCPU = max(2, runtime.NumCPU()), true
 	}
 	if len(c.dirs) == 0 && c.exports == "" {
 		c.exports = export.DefaultFile
@@ -148,6 +176,14 @@ func (c *config) defaults() {
 			c.listen = []string{"127.0.0.1:2049", "[::1]:2049"}
 		}
 	}
+}
+
+// flagError says which flag an error is about.
+func flagError(flag string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %w", flag, err)
 }
 
 func oneOf(flag, value string, allowed ...string) error {

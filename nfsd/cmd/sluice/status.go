@@ -36,6 +36,7 @@ type status struct {
 	ExportsError string     `json:"exports_error,omitempty"`
 	Threads      int        `json:"threads"`
 	Privileged   bool       `json:"privileged"`
+	NUMA         numaStatus `json:"numa"`
 	RPC          rpc.Stats  `json:"rpc"`
 	NFS          nfsd.Stats `json:"nfs"`
 }
@@ -43,6 +44,7 @@ type status struct {
 func (d *daemon) status() status {
 	s := status{Version: buildVersion(), PID: os.Getpid(), Started: d.started, Exports: len(d.service.Exports()),
 		Threads: d.cfg.threads, Privileged: d.service.Switches(), RPC: d.server.Stats(), NFS: d.service.Stats()}
+	s.NUMA = d.numaStatus(s.NFS.IO.Devices)
 	for _, a := range d.addrs {
 		s.Addresses = append(s.Addresses, a.String())
 	}
@@ -139,13 +141,14 @@ func (s *status) print(w io.Writer) {
 		fmt.Fprintf(w, "             the exports file was not taken: %s\n", s.ExportsError)
 	}
 	fmt.Fprintf(w, "threads      %d server, %d waiting\n", s.Threads, s.RPC.Waiting)
-	fmt.Fprintf(w, "connections  %d open, %d accepted, %d refused\n", s.RPC.Connections, s.RPC.Accepted, s.RPC.Refused)
+	s.NUMA.print(w)
+	fmt.Fprintf(w, "connections  %d open, %d accepted, %d refused, %d ended in mid-call\n", s.RPC.Connections, s.RPC.Accepted, s.RPC.Refused, s.RPC.Stalled)
 	n := s.NFS
 	fmt.Fprintf(w, "files        %d open, %d opened, %d evicted\n", n.FilesOpen, n.FilesOpened, n.FilesEvicted)
 	fmt.Fprintf(w, "pipes        %d in use, %d made, %d discarded\n", n.PipesInUse, n.PipesMade, n.PipesDiscarded)
-	fmt.Fprintf(w, "send path    %s, up to %d KiB in the batch: %d in the batch, %d spliced, %d copied, %d of them for want of splice\n",
-		n.SendPath, n.SmallRead>>10, n.ReadsInline, n.ReadsSpliced, n.ReadsCopied, n.ReadsFallback)
-	fmt.Fprintf(w, "fetched      %d reads waited for a disk\n", n.ReadsFetched)
+	printSend(w, n.Send)
+	printIO(w, n.IO)
+	fmt.Fprintf(w, "fetched      %d reads by waiting threads\n", n.ReadsFetched)
 	fmt.Fprintf(w, "names        %d look-ups answered from memory\n", n.NamesKnown)
 	var names []string
 	for name := range s.RPC.Calls {
