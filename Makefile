@@ -2,13 +2,16 @@
 # make demo    serve a tree, mount it with the real Linux client, dd through it
 # make run     serve a directory (DIR=…, default this one) to this machine
 # make test    everything, installing what it needs (Debian, root)
-# make bench   micro-benchmarks
+# make test-numa   where threads and memory are, in an emulated machine of two nodes
+# make bench   measure Sluice, NFS-Ganesha and others; a report in bench-report
+#              (KNFSD=1: the kernel's own server too, emulated; Debian, root)
+# make microbench   Go's benchmarks of single functions
 # make lint    formatting, vet, staticcheck
 GO ?= go
 DIR ?= $(CURDIR)
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build demo run test bench lint clean
+.PHONY: build demo run test test-numa bench microbench lint clean
 
 build:
 	$(GO) build -trimpath -o bin/sluice ./nfsd/cmd/sluice
@@ -25,7 +28,17 @@ test: build
 	$(GO) vet ./...
 	$(GO) test -timeout 20m ./...
 
-bench:
+test-numa:
+	sh tests/setup.sh numa
+	$(GO) test -v -count=1 -timeout 12m ./tests/numa
+
+bench: build
+	sh tests/setup.sh bench $(if $(KNFSD),knfsd)
+	$(if $(KNFSD),sh tests/bench/knfsd.sh fetch bin/bench/knfsd)
+	$(GO) build -trimpath -o bin/bench/ ./tests/bench/...
+	bin/bench/bench -server bin/sluice $(if $(KNFSD),-knfsd bin/bench/knfsd) $(BENCHFLAGS)
+
+microbench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 lint:

@@ -1,6 +1,7 @@
 #!/bin/sh
-# setup.sh [demo|test]…: installs the Debian packages that the demo or the
-# tests need (without arguments: both). Does nothing where they are there.
+# setup.sh [demo|test|bench|knfsd|numa]…: installs the Debian packages that the demo,
+# the tests, the benchmark, the kernel's server in it, or the test of NUMA placement
+# need (without arguments: those of demo and test). Does nothing where they are there.
 # Needs root for what is missing. Starts no service.
 set -eu
 
@@ -12,6 +13,12 @@ demo="user-mode-linux kmod iproute2 util-linux nfs-common libnfs-utils"
 # The tests: also another server to compare with, the real exportfs, rpcbind, a
 # dissector, ACLs, file systems to mount, and a compiler for the kernel's headers.
 tests="$demo nfs-ganesha nfs-ganesha-vfs nfs-kernel-server rpcbind tshark acl e2fsprogs mount libc-bin gcc libc6-dev linux-libc-dev"
+# The benchmark: NFS-Ganesha, and the Linux guest. For the kernel's server in it: an
+# emulated machine and what goes into it.
+bench="user-mode-linux kmod iproute2 util-linux nfs-common nfs-ganesha nfs-ganesha-vfs rpcbind"
+knfsd="qemu-system-x86 busybox-static nfs-kernel-server rpcbind cpio kmod"
+# The test of NUMA placement: an emulated machine, and what its disk is made with.
+numa="qemu-system-x86 cpio e2fsprogs"
 
 want=
 [ $# -gt 0 ] || set -- demo test
@@ -19,7 +26,10 @@ for set in "$@"; do
 	case $set in
 	demo) want="$want $demo" ;;
 	test) want="$want $tests" ;;
-	*) fail "unknown set '$set'; the sets are demo and test" ;;
+	bench) want="$want $bench" ;;
+	knfsd) want="$want $knfsd" ;;
+	numa) want="$want $numa" ;;
+	*) fail "unknown set '$set'; the sets are demo, test, bench, knfsd and numa" ;;
 	esac
 done
 
