@@ -2,6 +2,7 @@
 # make demo    serve a tree, mount it with the real Linux client, dd through it
 # make run     serve a directory (DIR=…, default this one) to this machine
 # make test    everything, installing what it needs (Debian, root)
+# make test-paths  the protocol's tests on each send path
 # make test-numa   where threads and memory are, in an emulated machine of two nodes
 # make bench   measure Sluice, NFS-Ganesha and others; a report in bench-report
 #              (KNFSD=1: the kernel's own server too, emulated; Debian, root)
@@ -11,7 +12,7 @@ GO ?= go
 DIR ?= $(CURDIR)
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build demo run test test-numa bench microbench lint clean
+.PHONY: build demo run test test-paths test-numa bench microbench lint clean
 
 build:
 	$(GO) build -trimpath -o bin/sluice ./nfsd/cmd/sluice
@@ -27,6 +28,12 @@ test: build
 	sh tests/setup.sh test
 	$(GO) vet ./...
 	$(GO) test -timeout 20m ./...
+
+test-paths:
+	for path in splice uring copy; do \
+		echo "--send-path $$path"; \
+		SLUICE_SEND_PATH=$$path $(GO) test -count=1 -timeout 5m ./tests/protocol || exit 1; \
+	done
 
 test-numa:
 	sh tests/setup.sh numa

@@ -165,6 +165,43 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// TestWatchEmptied: a program that writes the file anew empties it first, and may
+// take its time. Nobody loses his export meanwhile; a file that stays empty is
+// taken at its word.
+func TestWatchEmptied(t *testing.T) {
+	h, file := conf(t, "/E/a *(ro)\n")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	calls := make(chan int, 100)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- h.Watch(ctx, func(Diagnostics, error) { calls <- len(h.Table().Exports()) })
+	}()
+	expect := func(want int) {
+		t.Helper()
+		select {
+		case n := <-calls:
+			if n != want {
+				t.Errorf("%d exports, want %d", n, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("nothing happened")
+		}
+	}
+	write(t, file, "/E/b *(ro)\n/E/f *(ro)\n")
+	expect(2)
+	write(t, file, "")
+	time.Sleep(5 * settle)
+	write(t, file, "/E/a *(ro)\n")
+	expect(1)
+	write(t, file, "")
+	expect(0)
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 // TestNoFileYet: a server may start before its exports file is there.
 func TestNoFileYet(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "exports")

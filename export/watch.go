@@ -2,6 +2,7 @@ package export
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -90,6 +91,13 @@ func (w *watch) changed() {
 	w.timer.Reset(wait)
 }
 
+// emptied says that the file is empty, as it is for a moment while a program
+// writes it anew in place. Taken at its word it would end all exports.
+func (w *watch) emptied() bool {
+	st, err := os.Stat(w.h.o.File)
+	return err == nil && st.Size() == 0
+}
+
 func (w *watch) run(ctx context.Context) error {
 	retry := time.NewTicker(retryUnresolved)
 	defer retry.Stop()
@@ -114,6 +122,10 @@ func (w *watch) run(ctx context.Context) error {
 			w.seen = true
 			w.changed()
 		case <-w.timer.C:
+			if w.emptied() && time.Now().Before(w.deadline) {
+				w.changed()
+				continue
+			}
 			w.deadline = time.Time{}
 			w.watchDirs() // exports.d may be new, or another one
 			w.reload(ctx, !w.seen)

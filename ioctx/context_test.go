@@ -74,7 +74,13 @@ func openCold(t *testing.T, c *Context, size int64) *Range {
 // readAll reads the whole file in order, n bytes at a time, and waits where it must.
 func readAll(t *testing.T, c *Context, r Range, n int) (waits int) {
 	t.Helper()
-	for r.Off = 0; r.Off < r.Size; r.Off += int64(n) {
+	return readPart(t, c, r, r.Size, n)
+}
+
+// readPart reads from r.Off up to end.
+func readPart(t *testing.T, c *Context, r Range, end int64, n int) (waits int) {
+	t.Helper()
+	for ; r.Off < end; r.Off += int64(n) {
 		r.N = int(min(int64(n), r.Size-r.Off))
 		if c.Have(&r) {
 			continue
@@ -168,17 +174,15 @@ func cold(t *testing.T, fd int) {
 func TestLoss(t *testing.T) {
 	c := newContext(t, Config{})
 	r := openCold(t, c, 64<<20)
-	part := *r
-	part.Size = 16 << 20
-	readAll(t, c, part, 128<<10)
+	readPart(t, c, *r, 16<<20, 128<<10)
 	// Wait for what is still on its way before throwing it all out.
 	for deadline := time.Now().Add(10 * time.Second); c.Stats().Total.InFlight > 0 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	cold(t, r.FD)
-	readAll(t, c, *r, 128<<10)
-	if s := c.Stats().Total; s.Lost == 0 && c.Stats().Total.Ahead > 0 {
-		// The second pass begins a new stream at 0, and comes to where the first one ended.
+	r.Off = 16 << 20
+	readPart(t, c, *r, 32<<20, 128<<10)
+	if s := c.Stats().Total; s.Lost == 0 {
 		t.Errorf("%+v: nothing counted as lost", s)
 	}
 }

@@ -42,14 +42,26 @@ func (d *device) lockFile(f *File, fd int) *fileIO {
 	return io
 }
 
-// hit moves the stream of a READ on that was answered from the page cache.
+// hit moves the stream on of a READ that was answered from the page cache. Only
+// misses begin streams, and one that has come to the end of its file is done with:
+// what is read from the page cache alone is left alone.
 func (d *device) hit(io *fileIO, r span, size int64, fd, lane int, now time.Time) {
-	s := io.follow(r, now)
-	if !s.sequential() {
+	s := io.near(r)
+	if s == nil {
+		return
+	}
+	old := s.used
+	if s = io.move(s, r, now); !s.sequential() {
+		s.used = old
 		return
 	}
 	if s.issued > 0 && r.off >= s.first && r.end <= s.issued {
 		d.stats.Hits++
+	}
+	if s.base >= size {
+		d.end(s)
+		io.streams = slices.DeleteFunc(io.streams, func(o *stream) bool { return o == s })
+		return
 	}
 	d.readAhead(s, r, size, fd, lane, now)
 }
@@ -182,9 +194,12 @@ func (d *device) finish(u *unit, err error, now time.Time, buf []*wait) []*wait 
 	d.stuck.Store(false)
 	if err != nil {
 		d.stats.Failed++
-		u.io.failed++
-	} else {
+	}
+	switch err {
+	case nil:
 		u.io.failed = 0
+	case errNotKept:
+		u.io.failed++
 	}
 	if u.stream != nil {
 		u.stream.window.came(now.Sub(u.asked))

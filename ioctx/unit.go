@@ -45,7 +45,7 @@ type fileIO struct {
 	dev     *device
 	streams []*stream
 	units   []*unit // queued and in flight, by offset
-	failed  int     // units in a row that did not end up in the page cache
+	failed  int     // units in a row that the page cache did not take
 	gone    bool    // forgotten by the device; a new one takes its place
 }
 
@@ -64,14 +64,19 @@ func (f *fileIO) near(r span) *stream {
 func (f *fileIO) follow(r span, now time.Time) *stream {
 	s := f.near(r)
 	if s == nil {
-		s = &stream{io: f, base: r.end}
+		s = &stream{io: f, base: r.end, used: now}
 		f.add(s)
-	} else {
-		s.window.consumed(r.len(), now)
-		if split := s.take(r); split != nil {
-			f.add(split)
-			s = split
-		}
+		return s
+	}
+	return f.move(s, r, now)
+}
+
+// move adds a request to its stream and returns the stream it is in then.
+func (f *fileIO) move(s *stream, r span, now time.Time) *stream {
+	s.window.consumed(r.len(), now)
+	if split := s.take(r); split != nil {
+		f.add(split)
+		s = split
 	}
 	s.used = now
 	return s

@@ -110,7 +110,7 @@ func (w *worker) miss(c *rpc.Call, t *target, r *ioctx.Range) rpc.Result {
 const maxFetches = 3
 
 func (w *worker) readPayload(c *rpc.Call, t *target, r *ioctx.Range) rpc.Result {
-	p, err := w.srv.send.Read(w.lane, r.FD, r.Off, r.N)
+	p, err := w.srv.send.Read(w.ring, r.FD, r.Off, r.N)
 	if err != nil {
 		c.Reply = appendPostOp(appendStatus(c.Reply, statusOf(err)), &t.attr)
 		return rpc.Done

@@ -28,6 +28,9 @@ type Config struct {
 	MaxRead int
 	// Send is how READ data leaves. Log is the service's by default.
 	Send sendpath.Config
+	// SendLane says which of Send's rings the calling thread uses. It is called once
+	// on each thread that answers calls, in its place. Default the first.
+	SendLane func() int
 	// IO is the shared I/O context. MaxFiles is 4096 by default, MaxPipes 512, Log
 	// the service's.
 	IO ioctx.Config
@@ -44,6 +47,9 @@ func (c *Config) fill() error {
 	}
 	if c.MaxRead < 4<<10 || c.MaxRead > 4<<20 || c.MaxRead&(c.MaxRead-1) != 0 {
 		return fmt.Errorf("largest read of %d bytes: must be a power of two from 4 KiB to 4 MiB", c.MaxRead)
+	}
+	if c.SendLane == nil {
+		c.SendLane = func() int { return 0 }
 	}
 	if c.IO.MaxFiles == 0 {
 		c.IO.MaxFiles = 4096
@@ -166,6 +172,7 @@ func probeSwitch() bool {
 type worker struct {
 	srv     *Server
 	lane    int       // its submitter in the I/O context
+	ring    int       // its ring of the send path
 	now     *identity // who the thread acts as; nil if unknown
 	target  target
 	child   attr
@@ -182,7 +189,7 @@ type worker struct {
 // NewThread is rpc.Config.NewThread.
 func (s *Server) NewThread() any {
 	n := s.threads.Add(1) - 1
-	return &worker{srv: s, lane: int(n) % s.io.Lanes()}
+	return &worker{srv: s, lane: int(n) % s.io.Lanes(), ring: s.cfg.SendLane()}
 }
 
 // NewConn is rpc.Config.NewConn.

@@ -72,6 +72,7 @@ type waiters struct {
 	classes []*waitClass // round robin, from turn on
 	turn    int
 	idle    int
+	fresh   int // threads that have not looked for a call yet
 	idleMin int // idle threads that no call since the last shrink needed
 	retire  int // threads that should end
 	threads int
@@ -116,7 +117,7 @@ func (w *waiters) engage() {
 	}
 	switch {
 	case runnable == 0:
-	case w.idle < runnable && w.threads < maxWaiters && !w.stopped:
+	case w.idle+w.fresh < runnable && w.threads < maxWaiters && !w.stopped:
 		w.start()
 	default:
 		w.wake.Signal()
@@ -142,6 +143,7 @@ func (w *waiters) start() {
 	}
 	w.names[n] = true
 	w.threads++
+	w.fresh++
 	if w.counts[n] == nil {
 		w.counts[n] = w.srv.newCounters()
 	}
@@ -157,8 +159,8 @@ func (w *waiters) loop(n int) {
 	env.call.MayBlock = true
 	env.call.Thread = w.srv.cfg.NewThread()
 	buf := make([]byte, 0, markLen+acceptedLen+w.srv.table.maxReply)
-	for {
-		c, cl := w.take(n)
+	for fresh := true; ; fresh = false {
+		c, cl := w.take(n, fresh)
 		if c == nil {
 			return
 		}
@@ -168,9 +170,12 @@ func (w *waiters) loop(n int) {
 }
 
 // take waits for a call; nil ends thread n.
-func (w *waiters) take(n int) (*waitingCall, *waitClass) {
+func (w *waiters) take(n int, fresh bool) (*waitingCall, *waitClass) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if fresh {
+		w.fresh--
+	}
 	for {
 		if c, cl := w.pick(); c != nil {
 			w.idleMin = min(w.idleMin, w.idle)

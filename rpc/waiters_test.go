@@ -81,6 +81,9 @@ func TestWaitersClassLimit(t *testing.T) {
 		if n := hung.running.Load(); n != waitersPerClass {
 			t.Errorf("%d calls of the hung class run, want %d", n, waitersPerClass)
 		}
+		if w.threads != waitersPerClass {
+			t.Errorf("%d threads for the %d calls that may run", w.threads, waitersPerClass)
+		}
 		submitCalls(w, &quickDone, 2, 100)
 		synctest.Wait()
 		if n := quickDone.count(); n != 100 {

@@ -32,11 +32,12 @@ type ringed struct {
 
 func newRinged(r *ring) *ringed {
 	p := &ringed{ring: r}
+	done := p.completed
 	for _, op := range []*uring.Op{&p.wait, &p.header, &p.tailer} {
-		op.Keep, op.Done = p, p.completed
+		op.Keep, op.Done = p, done
 	}
 	for i := range p.bodies {
-		p.bodies[i].Keep, p.bodies[i].Done = p, p.completed
+		p.bodies[i].Keep, p.bodies[i].Done = p, done
 	}
 	return p
 }
@@ -107,16 +108,22 @@ func (p *ringed) completed(op *uring.Op, c uring.CQE) {
 	if c.Res >= 0 {
 		p.progress(op, int(c.Res))
 	} else {
-		switch err := unix.Errno(-c.Res); err {
-		case unix.ECANCELED, unix.EINTR: // the next chain does it
-		case unix.EAGAIN:
-			p.full = true
-		default:
-			p.err = err
-		}
+		p.fail(op, unix.Errno(-c.Res))
 	}
 	if p.pending--; p.pending == 0 {
 		p.proceed()
+	}
+}
+
+// fail accounts for an operation that did nothing.
+func (p *ringed) fail(op *uring.Op, err unix.Errno) {
+	switch {
+	case err == unix.ECANCELED || err == unix.EINTR: // the next chain does it
+	case err == unix.EINVAL && op != p.chain[0]: // likewise: the chain was taken in part (uring.Sever)
+	case err == unix.EAGAIN:
+		p.full = true
+	default:
+		p.err = err
 	}
 }
 

@@ -34,6 +34,7 @@ func pair(t testing.TB) (sock, peer int) {
 	t.Cleanup(func() { unix.Close(b.out) })
 	must(t, unix.SetsockoptInt(b.out, unix.SOL_SOCKET, unix.SO_SNDBUF, 64<<10))
 	must(t, unix.SetsockoptInt(b.in, unix.SOL_SOCKET, unix.SO_RCVBUF, 64<<10))
+	must(t, unix.SetsockoptTimeval(b.in, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}))
 	return b.out, b.in
 }
 
@@ -347,7 +348,7 @@ func TestRingWorkers(t *testing.T) {
 			names[strings.TrimSpace(string(b))]++
 		}
 	}
-	if names["sl-s00"] != 1 || names["sl-s01"] != 1 {
+	if names["sl-s00"] == 0 || names["sl-s01"] == 0 { // a new worker has its parent's name for a moment
 		t.Errorf("threads: %v", names)
 	}
 	checkIdle(t, s)

@@ -113,7 +113,9 @@ func receive(t testing.TB, peer, n int) []byte {
 		switch {
 		case err == unix.EINTR:
 		case err == unix.EAGAIN:
-			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(peer), Events: unix.POLLIN}}, 1000)
+			if ready, _ := unix.Poll([]unix.PollFd{{Fd: int32(peer), Events: unix.POLLIN}}, 20_000); ready == 0 {
+				t.Fatalf("%d of %d bytes came", at, n)
+			}
 		case err != nil || m == 0:
 			t.Fatalf("%d of %d bytes came: %v", at, n, err)
 		default:

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -19,7 +20,6 @@ var kernelFaults = []fault{{"kernel", "the Linux client, mounted hard, dd runnin
 
 const (
 	guestPort   = "2049"
-	guestMiB    = 512
 	guestLimit  = 5 * time.Minute
 	guestScript = `set -eu
 mkdir -p /mnt/n
@@ -36,15 +36,21 @@ stat -c 'again %%s' /mnt/n/f
 
 // kernelRestarts: dd gets every byte, in order, and no error.
 func kernelRestarts(t *trial) {
+	dir := t.path("data") // the guest's namespace has no mounts that come later
+	t.must(os.Mkdir(dir, 0o755))
 	g, err := guest.New(guest.Options{MemMiB: 256})
 	if errors.Is(err, guest.ErrUnavailable) {
 		t.skipf("%v", err)
 	}
 	t.must(err)
 	t.after(func() { _ = g.Close() })
-	dir := t.tmpfs("data")
+	parts := 10
+	if t.long > 3*time.Second {
+		parts = 40
+	}
+	size := int64(parts) * 16 << 20
 	seed := t.rnd.Uint64()
-	t.must(pattern.WriteFile(dir+"/f", seed, guestMiB<<20))
+	t.must(pattern.WriteFile(dir+"/f", seed, size))
 	s := t.newServer(export(dir, "fsid=1"))
 	s.command = func(argv []string) *exec.Cmd { return g.Command(context.Background(), argv[0], argv[1:]...) }
 	t.must(s.start("0.0.0.0:" + guestPort))
@@ -56,12 +62,11 @@ func kernelRestarts(t *trial) {
 	var res guest.Result
 	go func() {
 		defer close(done)
-		script := fmt.Sprintf(guestScript, guestPort, guest.ServerIP, dir, guestMiB/16)
-		if res, err = g.Run(ctx, script, console); err != nil {
-			cancel()
-		}
+		script := fmt.Sprintf(guestScript, guestPort, guest.ServerIP, dir, parts)
+		res, err = g.Run(ctx, script, console)
+		cancel()
 	}()
-	for i := 1; i < guestMiB/16-1; i += 3 {
+	for i := 1; i < parts-1; i += 3 {
 		if console.WaitFor(ctx, fmt.Sprintf("got %d.", i)) != nil {
 			break
 		}
@@ -79,11 +84,11 @@ func kernelRestarts(t *trial) {
 	}
 	<-done
 	t.must(err)
-	want := fmt.Sprintf("%x  -\nagain %d\n", sumOf(seed, guestMiB<<20), guestMiB<<20)
+	want := fmt.Sprintf("%x  -\nagain %d\n", sumOf(seed, size), size)
 	if res.Code != 0 || !strings.HasSuffix(res.Output, want) {
 		t.errorf("exit status %d, output %q, want it to end in %q", res.Code, res.Output, want)
 	}
-	t.checked.Add(guestMiB << 20)
+	t.checked.Add(size)
 }
 
 // kill and terminate end the process that serves, whoever started it.
@@ -94,18 +99,8 @@ func (s *server) terminate() { s.end(syscall.SIGTERM) }
 func (s *server) end(sig syscall.Signal) {
 	pid := int(s.pid.Load())
 	_ = syscall.Kill(pid, sig)
-	if !eventually(stopLimit, func() bool { return syscall.Kill(pid, 0) != nil || zombie(pid) }) {
+	if !eventually(stopLimit, func() bool { return s.gone(pid) }) {
 		s.t.errorf("the server does not end at signal %d", sig)
-	}
-	s.reap()
-}
-
-// reap waits for successors that have ended: they are this process's children
-// once their parents have gone.
-func (s *server) reap() {
-	if pid := int(s.pid.Load()); pid != s.proc.PID() {
-		var st syscall.WaitStatus
-		_, _ = syscall.Wait4(pid, &st, syscall.WNOHANG, nil)
 	}
 }
 

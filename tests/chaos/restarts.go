@@ -49,7 +49,7 @@ func drainLoop(t *trial) {
 	r := t.startReaders(s, t.makeSource(s, dir, "f", 64<<20), restartReaders, true)
 	for ctx := t.until(); ctx.Err() == nil || t.tried.Load() < 3; t.tried.Add(1) {
 		time.Sleep(time.Duration(t.rnd.IntN(300)) * time.Millisecond)
-		if err := s.proc.Stop(stopLimit); err != nil {
+		if err := s.proc.stop(stopLimit); err != nil {
 			t.fatalf("SIGTERM: %w", err)
 		}
 		t.must(s.start(s.addr))
@@ -110,7 +110,7 @@ func (s *server) handOver() {
 	old := int(s.pid.Load())
 	ready := len(readyLine.FindAllString(s.log.String(), -1))
 	s.signal(syscall.SIGUSR2)
-	gone := eventually(readyLimit, func() bool { return syscall.Kill(old, 0) != nil || zombie(old) })
+	gone := eventually(readyLimit, func() bool { return s.gone(old) })
 	all := readyLine.FindAllStringSubmatch(s.log.String(), -1)
 	if !gone || len(all) != ready+1 {
 		s.t.fatalf("SIGUSR2: the old process has gone: %v; %d new ones are ready", gone, len(all)-ready)
@@ -209,7 +209,7 @@ func manyExports(t *trial) {
 		}()
 		t.must(s.start(port))
 		all = append(all, (<-got).Sub(begin))
-		s.proc.Kill()
+		s.proc.kill()
 	}
 	t.must(s.start(port))
 	slices.Sort(all)

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"sluice/tests/guest"
 )
 
 const (
@@ -27,8 +25,8 @@ type server struct {
 	prefix []string // a program to run it through
 	// command makes the process, if it is to run elsewhere.
 	command func(argv []string) *exec.Cmd
-	log     *guest.Log
-	proc    *guest.Proc // the latest life that we have started
+	log     logFile
+	proc    *process // the latest life that we have started
 	addr    string
 	// pid is the process that serves, started by us or by its predecessor.
 	pid atomic.Int64
@@ -49,7 +47,7 @@ func (t *trial) serve(exports string, args ...string) *server {
 func (t *trial) newServer(exports string, args ...string) *server {
 	dir := get(os.MkdirTemp(t.dir, "server-"))(t)
 	t.must(os.Chmod(dir, 0o755))
-	s := &server{t: t, state: dir + "/state", log: new(guest.Log), args: append([]string{"--exports", dir + "/exports"}, args...)}
+	s := &server{t: t, state: dir + "/state", log: logFile(dir + "/log"), args: append([]string{"--exports", dir + "/exports"}, args...)}
 	t.must(os.WriteFile(dir+"/exports", []byte(exports), 0o644))
 	t.must(os.Mkdir(s.state, 0o700))
 	t.after(s.finish)
@@ -67,7 +65,7 @@ func (s *server) start(listen string) error {
 	if s.command != nil {
 		cmd = s.command(argv)
 	}
-	proc, err := guest.StartProc(cmd, s.log)
+	proc, err := startProcess(cmd, s.log)
 	if err != nil {
 		return err
 	}
@@ -79,7 +77,7 @@ func (s *server) start(listen string) error {
 			return nil
 		}
 		select {
-		case <-proc.Done():
+		case <-proc.done:
 			return fmt.Errorf("the server does not start:\n%s", tail(s.log.String()))
 		default:
 		}
@@ -89,7 +87,7 @@ func (s *server) start(listen string) error {
 
 // restart kills the server without warning and starts it at the same address.
 func (s *server) restart() {
-	s.proc.Kill()
+	s.proc.kill()
 	s.t.must(s.start(s.addr))
 }
 
@@ -100,12 +98,12 @@ func (s *server) finish() {
 	if s.proc == nil {
 		return
 	}
-	if pid := int(s.pid.Load()); pid != s.proc.PID() { // a successor
+	if pid := int(s.pid.Load()); pid != s.proc.pid() { // a successor
 		_ = syscall.Kill(pid, syscall.SIGTERM)
-		if !eventually(stopLimit, func() bool { return syscall.Kill(pid, 0) != nil || zombie(pid) }) {
+		if !eventually(stopLimit, func() bool { return s.gone(pid) }) {
 			s.t.errorf("the successor does not stop")
 		}
-	} else if err := s.proc.Stop(stopLimit); err != nil {
+	} else if err := s.proc.stop(stopLimit); err != nil {
 		s.t.errorf("the server at SIGTERM: %w", err)
 	}
 	if log := s.log.String(); s.t.failed() || strings.Contains(log, "DATA RACE") || strings.Contains(log, "goroutine ") {
@@ -113,10 +111,21 @@ func (s *server) finish() {
 	}
 }
 
-// zombie says that a process has ended; nobody may have waited for it.
-func zombie(pid int) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err != nil || strings.Contains(string(b), ") Z ")
+// gone says that a process has ended, with all its threads. Those that a server
+// has started are ours to wait for once it has gone: this is the first process of
+// its namespace.
+func (s *server) gone(pid int) bool {
+	if pid == s.proc.pid() {
+		select {
+		case <-s.proc.done:
+			return true
+		default:
+			return false
+		}
+	}
+	var st syscall.WaitStatus
+	got, err := syscall.Wait4(pid, &st, syscall.WNOHANG, nil)
+	return got == pid || err != nil && syscall.Kill(pid, 0) != nil
 }
 
 func tail(log string) string { return log[max(0, len(log)-6000):] }

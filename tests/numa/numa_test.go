@@ -21,6 +21,9 @@ const (
 // two CPUs.
 const bootTime = 10 * time.Minute
 
+// uring has data leave through io_uring too.
+var uring = []string{"--send-path", "uring"}
+
 // check judges a report.
 type check func(t *testing.T, r *Report)
 
@@ -32,6 +35,8 @@ var scenarios = []struct {
 	{Scenario{Name: "netdev", NUMA: "netdev=eth0", Listen: "127.0.0.1", Clients: []int{0}}, onNode(1, "eth0 is on node 1", "bind:1")},
 	{Scenario{Name: "auto, the card's address", NUMA: "auto", Listen: GuestIP, Clients: []int{3}}, onNode(1, "eth0 is on node 1", "prefer:1")},
 	{Scenario{Name: "auto, loopback", NUMA: "auto", Listen: "127.0.0.1", Clients: []int{0, 3}}, onBothNodes},
+	{Scenario{Name: "node, uring", NUMA: "node=0", Listen: "127.0.0.1", Args: uring, Clients: []int{3}}, withRings(1, onNode(0, "as asked", "bind:0"))},
+	{Scenario{Name: "auto, loopback, uring", NUMA: "auto", Listen: "127.0.0.1", Args: uring, Clients: []int{0, 3}}, withRings(2, onBothNodes)},
 	{Scenario{Name: "off", NUMA: "off", Listen: "127.0.0.1", Clients: []int{0}}, anywhere(cpusAll, "as asked")},
 	{Scenario{Name: "cpuset", NUMA: "node=1", Listen: "127.0.0.1", Cpuset: "0-1", CpusetMems: "0", Clients: []int{0}},
 		anywhere(cpus0, "as asked, but this process may use CPUs 0-1 and memory of nodes 0 only")},
@@ -85,7 +90,7 @@ func TestTwoNodes(t *testing.T) {
 
 // role says what a thread is, by its name.
 func role(comm string) string {
-	for _, p := range []string{"sl-io", "sl-w", "sl-t", "iou-wrk-"} {
+	for _, p := range []string{"sl-io", "sl-s", "sl-w", "sl-t", "iou-wrk-"} {
 		if strings.HasPrefix(comm, p) {
 			return p
 		}
@@ -101,8 +106,8 @@ func role(comm string) string {
 // placed is where a thread should be.
 type placed struct{ cpus, policy string }
 
-// checkThreads compares every thread with where its role should be; Go's own run
-// anywhere.
+// checkThreads compares every thread with where it should be: Go's own anywhere,
+// io-wq workers where the thread is that they work for, which their names tell.
 func checkThreads(t *testing.T, r *Report, cpus, mems string, want func(Task) placed) {
 	t.Helper()
 	roles := make(map[string]int)
@@ -113,8 +118,12 @@ func checkThreads(t *testing.T, r *Report, cpus, mems string, want func(Task) pl
 			t.Errorf("the process's first thread is named %s", task.Comm)
 		}
 		w := placed{cpus, anyPolicy}
+		owner := task
+		if tid, ok := strings.CutPrefix(task.Comm, "iou-wrk-"); ok {
+			owner = r.task(tid)
+		}
 		if kind != "go" {
-			w = want(task)
+			w = want(owner)
 		}
 		got := placed{task.CPUs, task.Policy}
 		if kind == "iou-wrk-" && w.cpus == cpus && (got.cpus == cpus0 || got.cpus == cpus1) {
@@ -128,6 +137,16 @@ func checkThreads(t *testing.T, r *Report, cpus, mems string, want func(Task) pl
 		t.Errorf("threads by role: %v", roles)
 	}
 	checkWorkers(t, r, roles)
+}
+
+// task returns the thread with a number.
+func (r *Report) task(tid string) Task {
+	for _, t := range r.Tasks {
+		if fmt.Sprint(t.TID) == tid {
+			return t
+		}
+	}
+	return Task{}
 }
 
 // checkWorkers demands io-wq workers, whose placement checkThreads looks at, where
@@ -171,9 +190,9 @@ func onBothNodes(t *testing.T, r *Report) {
 	checkReason(t, r, "no interface that is listened on has a known node")
 	at := func(name string) placed {
 		switch {
-		case strings.HasPrefix(name, "sl-n0-t"):
+		case strings.HasPrefix(name, "sl-n0-t"), name == "sl-s00":
 			return placed{cpus0, "prefer:0"}
-		case strings.HasPrefix(name, "sl-n1-t"):
+		case strings.HasPrefix(name, "sl-n1-t"), name == "sl-s01":
 			return placed{cpus1, "prefer:1"}
 		}
 		return placed{cpusAll, anyPolicy} // what serves both
@@ -199,6 +218,25 @@ func onBothNodes(t *testing.T, r *Report) {
 	}
 	if len(r.Reads) != 2 {
 		t.Errorf("%d clients, want 2", len(r.Reads))
+	}
+}
+
+// withRings wants what next wants of a server that sends through so many rings.
+func withRings(rings int, next check) check {
+	return func(t *testing.T, r *Report) {
+		if n, _ := dig(r.Status, "nfs", "Send", "Ringed").(float64); n == 0 {
+			t.Errorf("nothing left through a ring: %v", dig(r.Status, "nfs", "Send"))
+		}
+		threads := make(map[string]bool) // with workers
+		for _, task := range r.Tasks {
+			if tid, ok := strings.CutPrefix(task.Comm, "iou-wrk-"); ok && role(r.task(tid).Comm) == "sl-s" {
+				threads[r.task(tid).Comm] = true
+			}
+		}
+		if len(threads) != rings {
+			t.Errorf("rings of the send path with workers: %v, want %d", threads, rings)
+		}
+		next(t, r)
 	}
 }
 

@@ -17,6 +17,7 @@ type Scenario struct {
 	Name   string
 	NUMA   string // --numa
 	Listen string // an address; the port is Port
+	Args   []string
 	// Cpuset and CpusetMems are those of a cgroup to run in, none if empty.
 	Cpuset, CpusetMems string
 	// Clients are CPUs that clients read from, one after the other.

@@ -27,6 +27,7 @@ func TestKernelTree(t *testing.T) {
 		{"vers=3", "vers=3", nil, "rsize=1048576", "1\n"},
 		{"no version given", "rsize=65536", nil, "vers=3", "1\n"}, // falls back from 4.2, 4.1, 4.0
 		{"nconnect=8, splice", "vers=3,nconnect=8", []string{"--send-path", "splice"}, "nconnect=8", "8\n"},
+		{"nconnect=8, uring", "vers=3,nconnect=8", []string{"--send-path", "uring"}, "nconnect=8", "8\n"},
 		{"copy", "vers=3", []string{"--send-path", "copy"}, "rsize=1048576", "1\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -94,7 +94,7 @@ func lsLines(t *testing.T, dir string) map[string]string {
 
 func TestLibnfsCat(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{"splice", "copy"} {
+	for _, path := range []string{"splice", "uring", "copy"} {
 		t.Run(path, func(t *testing.T) {
 			l := newLibnfs(t, "--send-path", path)
 			files, err := filepath.Glob(l.tree + "/sizes/*")

@@ -64,7 +64,7 @@ func TestBadInput(t *testing.T) {
 		{"unknown command", []string{"nonsense"}, []string{"nonsense"}},
 		{"bad number of threads", serve("--threads", "many"), []string{"threads", "many"}},
 		{"negative threads", serve("--threads", "-1", dir), []string{"threads", "-1"}},
-		{"bad send path", serve("--send-path", "pigeon", dir), []string{"pigeon", "auto", "splice", "copy"}},
+		{"bad send path", serve("--send-path", "pigeon", dir), []string{"pigeon", "auto", "splice", "uring", "copy"}},
 		{"bad max read", serve("--max-read", "5K", "--state-dir", state, "--listen", free, dir), []string{"power of two"}},
 		{"max read without number", serve("--max-read", "K", dir), []string{"--max-read", `"K"`}},
 		{"bad listen address", serve("--listen", "here", "--state-dir", state, dir), []string{"--listen", "here", "ADDR:PORT"}},
@@ -198,8 +198,8 @@ func TestStatus(t *testing.T) {
 			t.Errorf("%d calls of %s, want %d", got, name, want)
 		}
 	}
-	if st.RPC.Connections != 1 || st.NFS.ReadsInline != 1 {
-		t.Errorf("%d connections, %d small reads; want 1 and 1", st.RPC.Connections, st.NFS.ReadsInline)
+	if st.RPC.Connections != 1 || st.NFS.Send.Inline != 1 {
+		t.Errorf("%d connections, %d small reads; want 1 and 1", st.RPC.Connections, st.NFS.Send.Inline)
 	}
 	code, out, _ := sluice(t, "status", "--state-dir", s.state)
 	if code != 0 || !strings.Contains(out, s.addr) {

@@ -6,5 +6,6 @@
 // The tests build the program, start it on loopback and stop it. They run in
 // mount and network namespaces of their own, which takes root; without root those
 // that need mounts, owners or privileged ports are skipped and named at the end.
-// SLUICE=FILE tests that program instead of a fresh build.
+// SLUICE=FILE tests that program instead of a fresh build. SLUICE_SEND_PATH=PATH
+// runs everything on that send path, but for tests that choose theirs.
 package protocol

@@ -210,7 +210,7 @@ func TestSendPathsAgree(t *testing.T) {
 	must(t, makeTree())
 	exports := treePath("pub") + " *(ro,insecure,no_root_squash,fsid=9,no_subtree_check)\n"
 	replies := make(map[string][][]byte)
-	paths := []string{"copy", "splice", "auto"}
+	paths := []string{"copy", "splice", "uring", "auto"}
 	var state string
 	for _, path := range paths {
 		s := newServer(t, exports, "--send-path", path)
@@ -221,8 +221,9 @@ func TestSendPathsAgree(t *testing.T) {
 		must(t, s.start("127.0.0.1:0"))
 		replies[path] = readReplies(t, dial(t, s))
 		st := value(s.status())(t)
-		if spliced := st.NFS.ReadsSpliced > 0; spliced != (path != "copy") {
-			t.Errorf("%s: %d reads spliced, %d copied", path, st.NFS.ReadsSpliced, st.NFS.ReadsCopied)
+		taken := map[string]bool{"copy": st.NFS.Send.Copied > 0, "splice": st.NFS.Send.Spliced > 0, "uring": st.NFS.Send.Ringed > 0}
+		if path != "auto" && (!taken[path] || taken["splice"] != (path == "splice")) {
+			t.Errorf("%s: %+v", path, st.NFS.Send)
 		}
 		must(t, s.awaitIdle(1))
 		must(t, s.stop())

@@ -17,6 +17,9 @@ import (
 	"time"
 )
 
+// sendPathEnv is the send path of servers whose test does not say another.
+const sendPathEnv = "SLUICE_SEND_PATH"
+
 const (
 	readyLimit = 60 * time.Second
 	stopLimit  = 20 * time.Second
@@ -48,6 +51,9 @@ func startServer(t testing.TB, exports string, args ...string) *server {
 func newServer(t testing.TB, exports string, args ...string) *server {
 	t.Helper()
 	dir := value(os.MkdirTemp(scratch, "server-"))(t)
+	if path := os.Getenv(sendPathEnv); path != "" {
+		args = append([]string{"--send-path", path}, args...) // the last one holds
+	}
 	s := &server{state: filepath.Join(dir, "state"), exports: filepath.Join(dir, "exports"), args: args}
 	must(t, os.WriteFile(s.exports, []byte(exports), 0o644))
 	must(t, os.Mkdir(s.state, 0o700))
@@ -182,9 +188,12 @@ type statusJSON struct {
 		Calls       map[string]uint64
 	} `json:"rpc"`
 	NFS struct {
-		FilesOpen, PipesInUse                  int
-		PipesMade                              uint64
-		ReadsInline, ReadsSpliced, ReadsCopied uint64
+		FilesOpen, PipesInUse int
+		PipesMade             uint64
+		Send                  struct {
+			Inline, Spliced, Ringed, Copied, NoPipe uint64
+			Note                                    string
+		}
 	} `json:"nfs"`
 }
 

@@ -35,17 +35,18 @@ func (n *controlNode) Setattr(ctx context.Context, h fs.FileHandle, _ *fuse.SetA
 	return n.Getattr(ctx, h, out)
 }
 
+// Open takes the counters, so that a reading in parts fits together.
 func (n *controlNode) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
-	return nil, fuse.FOPEN_DIRECT_IO, 0 // the size that Getattr gives does not matter then
-}
-
-func (n *controlNode) Read(_ context.Context, _ fs.FileHandle, _ []byte, off int64) (fuse.ReadResult, syscall.Errno) {
 	b, err := json.Marshal(n.drive.snapshot())
 	if err != nil {
-		return nil, syscall.EIO
+		return nil, 0, syscall.EIO
 	}
-	b = append(b, '\n')
-	return fuse.ReadResultData(b[min(off, int64(len(b))):]), 0
+	return append(b, '\n'), fuse.FOPEN_DIRECT_IO, 0 // the size that Getattr gives does not matter then
+}
+
+func (n *controlNode) Read(_ context.Context, h fs.FileHandle, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
+	text := h.([]byte)
+	return fuse.ReadResultData(dest[:copy(dest, text[min(off, int64(len(text))):])]), 0
 }
 
 func (n *controlNode) Write(_ context.Context, _ fs.FileHandle, data []byte, _ int64) (uint32, syscall.Errno) {

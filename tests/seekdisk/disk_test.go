@@ -71,6 +71,26 @@ func TestDisk(t *testing.T) {
 	}
 }
 
+// The control file can be read in parts of any length.
+func TestDiskControlInParts(t *testing.T) {
+	d, _ := startDisk(t)
+	f, err := os.Open(d.Control())
+	must(t, err)
+	defer f.Close()
+	var text []byte
+	for b := make([]byte, 7); ; {
+		n, err := f.Read(b)
+		text = append(text, b[:n]...)
+		if err == io.EOF {
+			break
+		}
+		must(t, err)
+	}
+	if !strings.HasPrefix(string(text), `{"requests":`) || !strings.HasSuffix(string(text), "}\n") {
+		t.Errorf("%q", text)
+	}
+}
+
 // Reading pages in random order seeks for each, through the whole stack.
 func TestDiskSeeks(t *testing.T) {
 	d, file := startDisk(t)

@@ -55,6 +55,7 @@ func latencies(t *Table) (*plot.Plot, picture, error) {
 		}
 	}
 	nominal(p, names)
+	p.Y.Max *= 4 // room for the legend
 	return p, pic, nil
 }
 

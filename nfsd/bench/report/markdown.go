@@ -69,7 +69,8 @@ func (r *Report) head(b *strings.Builder) {
 func (r *Report) method(b *strings.Builder) {
 	fmt.Fprintf(b, `One client, one file, all over loopback. Every workload runs on every peer in turn, for
 %[2]v, after a warm-up; %[1]d times, in alternating order. Figures are medians of the rounds, the
-spread is from the least to the greatest, × is a ratio of medians. GB are 10⁹ bytes. CPU is the user and system time of the peer's threads; what the kernel does in interrupts is not in it.
+spread is from the least to the greatest, × is a ratio of medians. GB are 10⁹ bytes. CPU is
+the user and system time of the peer's threads; what the kernel does in interrupts is not in it.
 "rest" is what the rest of the machine used meanwhile, in percent of one CPU: noise, and
 interrupts. A peer that made an error has no figure.
 

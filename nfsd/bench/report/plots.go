@@ -175,11 +175,13 @@ func (s series) draw(p *plot.Plot, t *Table, get func(*Cell) Sample) error {
 			return err
 		}
 	}
+	// Room for the legend above, and for the outermost labels.
 	if p.Y.Scale == (plot.LinearScale{}) {
-		p.Y.Min = 0
+		p.Y.Min, p.Y.Max = 0, p.Y.Max*1.4
+	} else {
+		p.Y.Max *= 4
 	}
-	// Room for the outermost labels.
-	p.X.Min, p.X.Max, p.Y.Max = p.X.Min/1.1, p.X.Max*1.2, p.Y.Max*1.02
+	p.X.Min, p.X.Max = p.X.Min/1.1, p.X.Max*1.2
 	return nil
 }
 

@@ -141,15 +141,17 @@ func newFigures(c, base *Cell) (f figures) {
 	return f
 }
 
-// number has three digits that mean something.
+// number has two or three digits that mean something.
 func number(v float64) string {
 	switch {
 	case v >= 100:
 		return fmt.Sprintf("%.0f", v)
 	case v >= 10:
 		return fmt.Sprintf("%.1f", v)
+	case v >= 0.1 || v <= 0:
+		return fmt.Sprintf("%.2f", v)
 	}
-	return fmt.Sprintf("%.2f", v)
+	return fmt.Sprintf("%.2g", v)
 }
 
 func diskFigures(c *Cell) string {
@@ -168,7 +170,7 @@ func diskFigures(c *Cell) string {
 // New is a report on what came of a plan, at the machine as described before it was
 // run.
 func New(p *compare.Plan, out compare.Outcome, m host.Machine, began time.Time) *Report {
-	r := &Report{Outcome: out, Command: strings.Join(os.Args, " "), Date: began, Took: time.Since(began), Machine: m,
+	r := &Report{Outcome: out, Command: commandLine(os.Args), Date: began, Took: time.Since(began), Machine: m,
 		Rounds: p.Rounds, Time: p.Time, Disk: "a file system without a block device"}
 	if st, err := os.Stat(p.File); err == nil {
 		r.FileSize = st.Size()
@@ -177,4 +179,19 @@ func New(p *compare.Plan, out compare.Outcome, m host.Machine, began time.Time) 
 		r.Disk = d.Name
 	}
 	return r
+}
+
+// commandLine is one to paste into a shell.
+func commandLine(args []string) string {
+	var b strings.Builder
+	for i, a := range args {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		if strings.ContainsAny(a, " \t\n\"'$&;|<>()*?\\`") {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		b.WriteString(a)
+	}
+	return b.String()
 }

@@ -188,3 +188,17 @@ func TestTextPartial(t *testing.T) {
 		t.Errorf("%s", b.String())
 	}
 }
+
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{0: "0.00", 0.00412: "0.0041", 0.143: "0.14", 1.5: "1.50", 12.34: "12.3", 1234.5: "1234"} {
+		if got := number(v); got != want {
+			t.Errorf("%v: %s, want %s", v, got, want)
+		}
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	if got, want := commandLine([]string{"a", "-n", "it's here", "b=c"}), `a -n 'it'\''s here' b=c`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

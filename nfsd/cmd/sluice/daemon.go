@@ -52,6 +52,7 @@ func serve(cfg *config) error {
 	defer stop()
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
+	signal.Ignore(syscall.SIGPIPE) // a log that nobody reads any more is no reason to end
 	usr2 := make(chan os.Signal, 1)
 	signal.Notify(usr2, syscall.SIGUSR2)
 
@@ -98,7 +99,8 @@ func (d *daemon) prepare(ctx context.Context) error {
 	}
 	limits := planLimits(d.cfg.maxConns)
 	d.service, err = nfsd.NewServer(nfsd.Config{StateDir: d.cfg.stateDir, MaxRead: d.cfg.maxRead,
-		Send: sendpath.Config{Mode: d.cfg.sendPath, NoRing: d.cfg.noRing}, IO: d.pinned(d.cfg.ioConfig(limits)), Log: d.cfg.log})
+		Send: d.pinnedRings(sendpath.Config{Mode: d.cfg.sendPath, NoRing: d.cfg.noRing}), SendLane: d.sendLane,
+		IO: d.pinned(d.cfg.ioConfig(limits)), Log: d.cfg.log})
 	if err == nil {
 		d.server, err = d.newRPC(limits.conns)
 	}

@@ -7,8 +7,11 @@ import (
 	"os"
 	"runtime"
 
+	"golang.org/x/sys/unix"
+
 	"sluice/ioctx"
 	"sluice/ioctx/numa"
+	"sluice/nfsd/sendpath"
 	"sluice/rpc"
 )
 
@@ -104,4 +107,30 @@ func (d *daemon) pinned(c ioctx.Config) ioctx.Config {
 	}
 	c.RingCPUs = func(int) []int { return at.CPUs }
 	return c
+}
+
+// pinnedRings gives the send path a ring on each node that the plan uses.
+func (d *daemon) pinnedRings(c sendpath.Config) sendpath.Config {
+	c.Lanes = max(1, len(d.plan.Nodes))
+	c.OnThread = func(lane int) error {
+		d.pin(d.plan.Place(lane))
+		return nil
+	}
+	c.RingCPUs = func(lane int) []int { return d.plan.Place(lane).CPUs }
+	return c
+}
+
+// sendLane is nfsd.Config.SendLane: the ring of the node that the calling thread is
+// pinned to.
+func (d *daemon) sendLane() int {
+	var set unix.CPUSet
+	if unix.SchedGetaffinity(0, &set) != nil {
+		return 0 // more than 1024 CPUs
+	}
+	for i, at := range d.plan.Nodes {
+		if set.IsSet(at.CPUs[0]) {
+			return i
+		}
+	}
+	return 0
 }

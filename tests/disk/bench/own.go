@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"sluice/nfsd/bench/host"
 	"sluice/tests/disk/daemon"
@@ -98,8 +97,8 @@ func (b *bench) fio(file, device string) (figure, error) {
 	return b.figure(r.Jobs[0].Read.Bytes, r.Jobs[0].Read.Runtime/1000, device, before)
 }
 
-// randomTime is how long random reads go on in a measurement.
-const randomTime = 5 * time.Second
+// shuffleMax is the longest window that bench dd shuffles in.
+const shuffleMax = 65536
 
 // random is the table of random reads: they gain nothing by reading ahead, and
 // must lose nothing.
@@ -134,11 +133,13 @@ func (b *bench) random() error {
 	return nil
 }
 
-// randomReads reads a file in random order: shuffled in a window as long as it.
+// randomReads reads a file in random order: shuffled in a window as long as what
+// is read. It ends before anything is read twice.
 func (b *bench) randomReads(s *daemon.Server, kib int, device, file string) (figure, error) {
 	if err := drop(file); err != nil {
 		return figure{}, err
 	}
-	l := load{rsize: fmt.Sprintf("%dK", kib), conns: 4, depth: 8, shuffle: ownFile / (kib << 10), time: randomTime}
+	reads := min(ownFile/(kib<<10), shuffleMax)
+	l := load{rsize: fmt.Sprintf("%dK", kib), conns: 4, depth: 8, shuffle: reads, bytes: fmt.Sprint(reads * kib << 10)}
 	return b.measure(s, l, device, file)
 }

@@ -22,8 +22,8 @@ const patience = 60 * time.Second
 
 // runScenario runs the server, reads through it, and looks at its threads.
 func runScenario(s *numa.Scenario, r *numa.Report) error {
-	cmd := exec.Command("/bin/sluice", "serve", "--exports", numa.Exports, "--listen", s.Listen+":"+numa.Port,
-		"--rpcbind", "off", "--state-dir", stateDir, "--numa", s.NUMA)
+	cmd := exec.Command("/bin/sluice", append([]string{"serve", "--exports", numa.Exports, "--listen", s.Listen + ":" + numa.Port,
+		"--rpcbind", "off", "--state-dir", stateDir, "--numa", s.NUMA}, s.Args...)...)
 	var log lockedBuffer
 	cmd.Stderr = &log
 	if s.Cpuset != "" {

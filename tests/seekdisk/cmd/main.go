@@ -33,7 +33,7 @@ func run() error {
 	rate := flag.Int64("rate", 120, "transfer rate in `MB/s`")
 	seek := flag.Duration("seek", 8*time.Millisecond, "cost of a seek")
 	ncq := flag.Int("ncq", 1, "requests the drive chooses from")
-	buffer := flag.Int64("buffer", 256, "track buffer in `KiB`")
+	buffer := flag.Int64("buffer", 2048, "track buffer in `KiB`")
 	scheduler := flag.String("scheduler", "mq-deadline", "I/O scheduler")
 	readAhead := flag.Int("read-ahead", 128, "the kernel's read-ahead in `KiB`")
 	flag.Parse()
