@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Values of Config.ReadAhead. Any other is the largest window of a stream, in
@@ -115,6 +117,28 @@ func (c *Context) Have(r *Range) bool {
 		return true
 	}
 	return Resident(r.FD, r.Off, r.N)
+}
+
+// ReadNow reads a range into p, which has room for it, if that waits for no disk,
+// and moves its stream on. Else it returns EAGAIN, as [ReadNow] does.
+//
+// A read with RWF_NOWAIT of pages that are missing makes the kernel begin to read
+// them, from this thread. So the page cache is asked first, but for files all of
+// whose reads have been served from it so far.
+func (c *Context) ReadNow(r *Range, p []byte) (int, error) {
+	if r.File.io.Load() != nil || !r.File.warm.Load() {
+		if all, err := cached(r.FD, r.Off, r.N); err == nil && !all {
+			return 0, unix.EAGAIN
+		}
+	}
+	n, err := ReadNow(r.FD, p, r.Off)
+	if warm := err == nil; warm != r.File.warm.Load() {
+		r.File.warm.Store(warm)
+	}
+	if err == nil {
+		c.Hit(r)
+	}
+	return n, err
 }
 
 // reading says whether a part of the range is on its way.

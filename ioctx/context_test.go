@@ -6,6 +6,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -214,4 +217,57 @@ func readLink(t *testing.T, fd int) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// Whoever asks begins no I/O: the kernel accounts what is read from the disk to
+// the task that began it (read_bytes in /proc/TID/io, proc_pid_io(5)).
+func TestAskersReadNothing(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if readBytes(t) < 0 {
+		t.Skip("SKIPPED: the kernel does not account I/O to tasks")
+	}
+	c := newContext(t, Config{})
+	for _, n := range []int{4 << 10, 16 << 10, 256 << 10} {
+		r := openCold(t, c, 8<<20)
+		before := readBytes(t)
+		buf := make([]byte, n)
+		for r.Off = 0; r.Off < r.Size; r.Off += int64(n) {
+			r.N = n
+			for {
+				if _, err := c.ReadNow(r, buf); err == nil {
+					break
+				} else if err != unix.EAGAIN {
+					t.Fatal(err)
+				}
+				done := make(chan bool, 1)
+				c.Miss(r, func() Waiter { return waiterFunc(func(g bool) { done <- g }) })
+				<-done
+			}
+		}
+		if got := readBytes(t) - before; got != 0 {
+			t.Errorf("READs of %d: the asking thread read %d bytes from the disk", n, got)
+		}
+	}
+	if s := c.Stats(); s.Total.Bytes < 24<<20 {
+		t.Errorf("%d bytes read", s.Total.Bytes)
+	}
+}
+
+// readBytes is what this thread has read from disks, or -1.
+func readBytes(t *testing.T) int64 {
+	b, err := os.ReadFile("/proc/thread-self/io")
+	if err != nil {
+		return -1
+	}
+	for line := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "read_bytes: "); ok {
+			n, err := strconv.ParseInt(v, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	return -1
 }

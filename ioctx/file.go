@@ -51,6 +51,8 @@ type File struct {
 	// memory is set with data: the file is on a file system without a disk.
 	memory atomic.Bool
 
+	// warm says that the last small READ was served from the page cache.
+	warm atomic.Bool
 	// io is what the device knows of the file while something is read from it.
 	io atomic.Pointer[fileIO]
 }

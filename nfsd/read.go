@@ -136,11 +136,13 @@ func (w *worker) readInline(c *rpc.Call, t *target, r *ioctx.Range) rpc.Result {
 	c.Reply = appendReadOK(c.Reply, &t.attr, r.N, r.Off+int64(r.N) >= t.attr.Size)
 	data := len(c.Reply)
 	c.Reply = c.Reply[:data+r.N]
-	read := ioctx.ReadNow
+	var got int
+	var err error
 	if c.MayBlock || t.file.InMemory() {
-		read = ioctx.Read
+		got, err = ioctx.Read(r.FD, c.Reply[data:], r.Off)
+	} else {
+		got, err = w.srv.io.ReadNow(r, c.Reply[data:])
 	}
-	got, err := read(r.FD, c.Reply[data:], r.Off)
 	if err != nil {
 		c.Reply = c.Reply[:mark]
 		if !c.MayBlock { // it has to wait for the disk, or the file shrank
@@ -149,7 +151,6 @@ func (w *worker) readInline(c *rpc.Call, t *target, r *ioctx.Range) rpc.Result {
 		c.Reply = appendPostOp(appendStatus(c.Reply, statusOf(err)), &t.attr)
 		return rpc.Done
 	}
-	w.srv.io.Hit(r)
 	if got < r.N { // the file has become shorter
 		w.recheckSize(c, t, true)
 		appendReadOK(c.Reply[:mark], &t.attr, got, r.Off+int64(got) >= t.attr.Size)

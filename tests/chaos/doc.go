@@ -12,7 +12,7 @@
 //	world.go     namespaces, building the server
 //	server.go    a server's lives; gauge.go: what it holds
 //	client.go    calls; reader.go: readers that check every byte
-//	restarts.go  kill, drain, hand-over
+//	restarts.go  kill, drain, hand-over; service.go: what a service manager sees
 //	peers.go, fields.go, handles.go  hostile peers
 //	faultfs.go, storage.go, files.go, mounts.go, scarce.go  storage and resources
 //	escape.go    attackers

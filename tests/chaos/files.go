@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"sync"
+	"time"
 
 	"sluice/tests/pattern"
 	"sluice/tests/protocol/wire"
@@ -151,6 +152,7 @@ func unlinkedFile(t *trial) {
 	var now current
 	now.set(t.makeSource(s, dir, "f", changingSize/4))
 	t.hammer(s, func() error {
+		time.Sleep(3 * time.Millisecond)
 		old := now.get()
 		if err := os.Remove(dir + "/f"); err != nil {
 			return err

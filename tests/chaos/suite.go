@@ -24,7 +24,7 @@ type fault struct {
 // suite is all faults, in the order of the report.
 func suite() []fault {
 	var all []fault
-	for _, part := range [][]fault{restartFaults, kernelFaults, peerFaults, fieldFaults, handleFaults, storageFaults,
+	for _, part := range [][]fault{restartFaults, serviceFaults, kernelFaults, peerFaults, fieldFaults, handleFaults, storageFaults,
 		fileFaults, mountFaults, scarceFaults, escapeFaults, soakFaults} {
 		all = append(all, part...)
 	}

@@ -24,7 +24,7 @@ var modules = []string{
 }
 
 // dataBytes is the length of the file that is read.
-const dataBytes = 24 << 20
+const dataBytes = 12 << 20
 
 // image is what the guest boots from.
 type image struct {

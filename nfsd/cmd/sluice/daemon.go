@@ -217,7 +217,7 @@ func (d *daemon) announce() {
 		fmt.Printf("    mount -t nfs -o vers=3,tcp,nolock,port=%d,mountport=%d %s:%s /mnt\n", port, port, d.mountHost(), x.Path)
 	}
 	d.cfg.log.Info("ready", "addresses", join(d.addrs), "exports", len(served), "threads", d.cfg.threads,
-		"send-path", d.cfg.sendPath.String(), "pid", os.Getpid())
+		"send-path", d.cfg.sendPath.String(), "sandbox", d.cfg.fence, "pid", os.Getpid())
 }
 
 // clients lists who an export is for.

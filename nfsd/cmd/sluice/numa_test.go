@@ -13,6 +13,7 @@ import (
 
 	"sluice/ioctx"
 	"sluice/ioctx/numa"
+	"sluice/nfsd/sendpath"
 )
 
 // A wrong node or interface ends the start with status 2; the message lists those
@@ -137,6 +138,12 @@ func TestNUMAPlacement(t *testing.T) {
 	}
 	if c := one.pinned(ioctx.Config{}).RingCPUs(0); len(c) != 2 || c[0] != 2 {
 		t.Errorf("workers on CPUs %v, want 2 and 3", c)
+	}
+	if c := two.pinnedRings(sendpath.Config{}); c.Lanes != 2 || c.RingCPUs(0)[0] != 0 || c.RingCPUs(1)[0] != 2 {
+		t.Errorf("%d rings with workers on CPUs %v and %v", c.Lanes, c.RingCPUs(0), c.RingCPUs(1))
+	}
+	if c := numaDaemon(t, "off", 2).pinnedRings(sendpath.Config{}); c.Lanes != 1 || len(c.RingCPUs(0)) != 0 {
+		t.Errorf("%d rings with workers on CPUs %v", c.Lanes, c.RingCPUs(0))
 	}
 	if c := two.pinned(ioctx.Config{}).RingCPUs(0); len(c) != 0 {
 		t.Errorf("workers on CPUs %v, want any", c)

@@ -36,6 +36,7 @@ type serveFlags struct {
 	maxConns  int
 	maxPeer   int
 	patience  time.Duration
+	sandbox   string
 	logFormat string
 	logLevel  string
 }
@@ -58,6 +59,11 @@ on the same UDP port too.`,
 			if err != nil {
 				return badUsage(err)
 			}
+			if f.sandbox == "auto" {
+				if cfg.fence, err = enterFence(cfg.stateDir); err != nil {
+					return fmt.Errorf("giving up privileges: %w; --sandbox off does without", err)
+				}
+			}
 			return serve(cfg)
 		},
 	}
@@ -77,6 +83,7 @@ on the same UDP port too.`,
 	fs.IntVar(&f.maxConns, "max-connections", 0, "most TCP connections at once (default by the limit on open files)")
 	fs.IntVar(&f.maxPeer, "max-connections-per-client", 0, "most TCP connections of one IPv4 address or IPv6 /64 at once (default a quarter of all)")
 	fs.DurationVar(&f.patience, "peer-timeout", 2*time.Minute, "end connections whose peer leaves a call unfinished, or takes nothing of its replies, for this long")
+	fs.StringVar(&f.sandbox, "sandbox", "auto", "auto: give up all privileges that serving does not need; off: keep them")
 	fs.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	fs.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd
@@ -119,7 +126,9 @@ type config struct {
 	// maxConnsPerClient is 0 for the default, a part of all.
 	maxConnsPerClient int
 	peerTimeout       time.Duration
-	log               *slog.Logger
+	// fence says what the process has given up.
+	fence string
+	log   *slog.Logger
 }
 
 // config validates the flags and fills in defaults.
@@ -142,6 +151,7 @@ func (f *serveFlags) config(dirs []string) (*config, error) {
 	check(err)
 	c.numa, err = numa.ParseRequest(f.numa)
 	check(flagError("--numa", err))
+	check(oneOf("--sandbox", f.sandbox, "auto", "off"))
 	check(oneOf("--rpcbind", f.rpcbind, "auto", "off"))
 	c.rpcbind = f.rpcbind == "auto"
 	if f.threads < 0 || f.threads > 1024 {

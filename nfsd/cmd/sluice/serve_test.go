@@ -22,7 +22,7 @@ func TestParseSize(t *testing.T) {
 
 // Directories are served to this machine alone; the exports file to everybody.
 func TestConfigDefaults(t *testing.T) {
-	base := serveFlags{sendPath: "auto", ioContext: "shared", readahead: "auto", ioUring: "auto", numa: "auto", rpcbind: "auto", maxRead: "1M",
+	base := serveFlags{sendPath: "auto", ioContext: "shared", readahead: "auto", ioUring: "auto", numa: "auto", rpcbind: "auto", sandbox: "auto", maxRead: "1M",
 		logFormat: "text", logLevel: "info", stateDir: "/state"}
 	c, err := base.config(nil)
 	if err != nil || c.exports != "/etc/exports" || !slices.Equal(c.listen, []string{":2049"}) || c.threads < 2 || c.maxRead != 1<<20 || !c.rpcbind {
@@ -42,13 +42,13 @@ func TestConfigDefaults(t *testing.T) {
 
 // Every mistake is named, all of them at once.
 func TestConfigErrors(t *testing.T) {
-	f := serveFlags{sendPath: "pigeon", ioContext: "none", readahead: "much", ioUring: "maybe", numa: "yes", rpcbind: "on", maxRead: "big",
+	f := serveFlags{sendPath: "pigeon", ioContext: "none", readahead: "much", ioUring: "maybe", numa: "yes", rpcbind: "on", sandbox: "box", maxRead: "big",
 		logFormat: "xml", logLevel: "info", threads: 5000, exports: "/x"}
 	_, err := f.config([]string{"/srv"})
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"pigeon", "--io-context", "--readahead", "--numa", "--rpcbind", "--max-read", "--log-format", "--threads", "--state-dir", "--exports"} {
+	for _, want := range []string{"pigeon", "--io-context", "--readahead", "--numa", "--rpcbind", "--sandbox", "--max-read", "--log-format", "--threads", "--state-dir", "--exports"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the message does not name %s:\n%v", want, err)
 		}
