@@ -123,9 +123,12 @@ func (p *Pipe) Len() int { return p.held }
 // Size returns how many bytes the pipe could hold.
 func (p *Pipe) Size() int { return p.size }
 
-// FD returns the descriptor to read from, for who empties the pipe by other means
-// than Drain, and tells Drained.
-func (p *Pipe) FD() int { return p.r }
+// FDs returns the descriptors to read from and write to, for who moves data by
+// other means than Fill and Drain, and tells Filled and Drained.
+func (p *Pipe) FDs() (r, w int) { return p.r, p.w }
+
+// Filled says that n bytes have come into the pipe.
+func (p *Pipe) Filled(n int) { p.held += n }
 
 // Drained says that n bytes have left the pipe.
 func (p *Pipe) Drained(n int) { p.held -= n }

@@ -1,6 +1,7 @@
 package nfsd
 
 import (
+	"encoding/binary"
 	"math"
 
 	"golang.org/x/sys/unix"
@@ -110,7 +111,7 @@ func (w *worker) miss(c *rpc.Call, t *target, r *ioctx.Range) rpc.Result {
 const maxFetches = 3
 
 func (w *worker) readPayload(c *rpc.Call, t *target, r *ioctx.Range) rpc.Result {
-	p, err := w.srv.send.Read(w.ring, r.FD, r.Off, r.N)
+	p, err := w.srv.send.Read(w.ring, r.FD, r.Off, r.N, c.MayBlock)
 	if err != nil {
 		c.Reply = appendPostOp(appendStatus(c.Reply, statusOf(err)), &t.attr)
 		return rpc.Done
@@ -124,10 +125,35 @@ func (w *worker) readPayload(c *rpc.Call, t *target, r *ioctx.Range) rpc.Result 
 	c.Reply = appendReadOK(c.Reply, &t.attr, got, r.Off+int64(got) >= t.attr.Size)
 	if got == 0 {
 		p.Release()
-	} else {
-		c.Payload = p
+		return rpc.Done
+	}
+	c.Payload = p
+	if u, ok := p.(sendpath.Unfilled); ok {
+		u.Keep(t.file)
+		t.file = nil
 	}
 	return rpc.Done
+}
+
+// amendRead is sendpath.Config.Amend: head ends with what appendReadOK has
+// appended behind the header of an accepted reply.
+func amendRead(head []byte, fd int, off int64, n int, err error) []byte {
+	const record, results = 4 + 24, 4 + 4 + fattrLen + 12
+	mark := len(head) - results - record
+	var a attr
+	a.fsid = binary.BigEndian.Uint64(head[mark+record+4+4+44:]) // see appendFattr
+	if st := fstatMayBlock(fd, &a.Stat_t); st != nil && err == nil {
+		err = st
+	}
+	b := head[:mark+record]
+	if err != nil {
+		n = 0
+		b = appendNoAttr(appendStatus(b, statusOf(err)))
+	} else {
+		b = appendReadOK(b, &a, n, off+int64(n) >= a.Size)
+	}
+	rpc.PutMark(b[mark:], len(b)-mark-4+n+(-n&3))
+	return b
 }
 
 // readInline reads into the batch.

@@ -63,6 +63,7 @@ func (c *Config) fill() error {
 	if c.IO.Log == nil {
 		c.IO.Log = c.Log
 	}
+	c.Send.Amend = amendRead
 	if c.Send.Log == nil {
 		c.Send.Log = c.Log
 	}

@@ -26,6 +26,10 @@ type bgPayload struct {
 
 func (p *bgPayload) Release() { p.released.Add(1) }
 
+func (p *bgPayload) Room() bool { return len(p.data)%2 == 0 }
+
+func (p *bgPayload) Pad(n int) { p.data = append(p.data, make([]byte, n)...) }
+
 func (p *bgPayload) Start(sock int, head []byte, more bool, done Sent) bool {
 	if p.refuse {
 		return false
@@ -215,5 +219,43 @@ func TestParkedCompacts(t *testing.T) {
 	}
 	if cap(p.buf) > 1<<20 || cap(p.segs) > 4*compactSegments {
 		t.Errorf("%d bytes, %d segments kept of %d bytes sent", cap(p.buf), cap(p.segs), sent)
+	}
+}
+
+// Where the socket is full, one payload is all that is parked; behind one that
+// leaves in the background there is room for more if it says so, up to maxParked.
+func TestParkedFull(t *testing.T) {
+	payload := func(n int) *bgPayload {
+		return &bgPayload{bytesPayload: bytesPayload{make([]byte, n)}, released: new(atomic.Int64)}
+	}
+	var p parked
+	p.add(make([]byte, maxParked-1))
+	if p.full() {
+		t.Error("full with less than maxParked")
+	}
+	p.add([]byte{0})
+	if !p.full() {
+		t.Error("not full with maxParked")
+	}
+	p = parked{}
+	p.addPayload(payload(1<<20), 0)
+	if !p.full() {
+		t.Error("not full with a payload")
+	}
+	p.away, p.room = 1<<20, true
+	if p.full() {
+		t.Error("full though the payload leaves")
+	}
+	p.addPayload(payload(maxParked-4), 0)
+	if p.full() {
+		t.Error("full with less than maxParked behind it")
+	}
+	p.addPayload(payload(4), 0)
+	if !p.full() {
+		t.Error("not full with maxParked behind it")
+	}
+	p.landed()
+	if p.bytes != maxParked || p.payloads != 2 || !p.full() {
+		t.Errorf("%d bytes, %d payloads left; full: %v", p.bytes, p.payloads, p.full())
 	}
 }

@@ -76,10 +76,15 @@ type Payload interface {
 // BackgroundPayload is a payload that can leave without the thread.
 type BackgroundPayload interface {
 	Payload
+	// Pad has n zero bytes follow the data; Len counts them from then on.
+	Pad(n int)
+	// Room says whether other payloads may be made while this one leaves.
+	Room() bool
 	// Start has head and the payload sent to a socket and then calls done.Sent
 	// once, on another thread. Until then the caller leaves head, the payload and
-	// the socket's descriptor alone. It returns false, with nothing done, if that
-	// cannot be now; then SendTo can. more is as for SendTo.
+	// the socket's descriptor alone. What is sent may be another reply, with less
+	// data, if it turns out that there is no more. It returns false if it cannot
+	// be now; then SendTo can. more is as for SendTo.
 	Start(sock int, head []byte, more bool, done Sent) bool
 }
 

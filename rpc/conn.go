@@ -93,7 +93,7 @@ func (c *Conn) move(to *thread, events uint32) {
 
 // full says that the connection holds as much as it may: no further call is
 // taken from it until some of that has left.
-func (c *Conn) full() bool { return c.out.bytes >= maxParked || c.waiting >= maxWaiting }
+func (c *Conn) full() bool { return c.out.full() || c.waiting >= maxWaiting }
 
 // interest is what the connection waits for after a visit.
 func (c *Conn) interest() uint32 {

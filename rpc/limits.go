@@ -31,8 +31,9 @@ const (
 	outBuffer = flushAt + 192<<10
 	flushAt   = 512 << 10
 	// maxParked is how many bytes of replies a connection may park before the
-	// server stops taking calls from it. One reply beyond it is possible: the
-	// one that crossed the line.
+	// server stops taking calls from it; a payload is mostly the last thing that it
+	// parks (parked.full).
+	// One reply beyond it is possible: the one that crossed the line.
 	maxParked = 256 << 10
 	// compactBytes and compactSegments are how much that has left a connection's
 	// parked output keeps before it is cleared out.
@@ -57,6 +58,8 @@ const (
 	// defaultPeerTimeout is how long peers get to finish a call, or to take a part
 	// of their replies.
 	defaultPeerTimeout = 2 * time.Minute
+	// acceptPause is how long no connections are taken when descriptors are out.
+	acceptPause = 50 * time.Millisecond
 	// acceptBatch is how many connections a thread takes from a listener before
 	// it looks at others again.
 	acceptBatch = 16

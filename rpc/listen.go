@@ -51,12 +51,15 @@ func (s *Server) accept(index int) {
 		fd, sa, err := unix.Accept4(s.listeners[index], unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 		switch err {
 		case nil:
+			if s.spareFD < 0 {
+				s.keepSpare(fd)
+				continue
+			}
 			s.admit(fd, sa)
 		case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
 			s.logFull("cannot accept a connection", err)
 			if !s.turnAway(index) {
-				// The connection stays in the backlog; do not spin on it.
-				time.Sleep(10 * time.Millisecond)
+				s.pauseListening()
 				return
 			}
 		default: // EAGAIN, or an error of the connection that went away (accept(2))
@@ -70,19 +73,53 @@ func (s *Server) accept(index int) {
 // for that time. The caller holds listenMu.
 func (s *Server) turnAway(index int) bool {
 	if s.spareFD < 0 {
-		s.spareFD = openSpare()
-	}
-	if s.spareFD < 0 {
 		return false
 	}
 	_ = unix.Close(s.spareFD)
+	s.spareFD = -1
 	fd, _, err := unix.Accept4(s.listeners[index], unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
-	if err == nil {
-		s.refused.Add(1)
-		_ = unix.Close(fd)
+	if err != nil {
+		s.spareFD = openSpare()
+		return err == unix.EAGAIN
 	}
-	s.spareFD = openSpare()
-	return err == nil || err == unix.EAGAIN
+	s.keepSpare(fd)
+	return true
+}
+
+// keepSpare closes a connection and keeps its descriptor as the spare one, in one
+// step, so that nobody is quicker to take it.
+func (s *Server) keepSpare(fd int) {
+	s.refused.Add(1)
+	if unix.Dup3(s.wakeFD, fd, unix.O_CLOEXEC) == nil {
+		s.spareFD = fd
+		return
+	}
+	_ = unix.Close(fd)
+}
+
+// pauseListening leaves connections in the backlog for a moment, where there is no
+// spare descriptor either: somebody was quicker to take it. The caller holds
+// listenMu.
+func (s *Server) pauseListening() {
+	s.unwatchListeners()
+	time.AfterFunc(acceptPause, func() {
+		s.listenMu.Lock()
+		defer s.listenMu.Unlock()
+		for i, fd := range s.listeners { // none if the server has stopped listening
+			for _, t := range s.threads {
+				_ = t.poll.addListener(fd, i) // EEXIST if another pause has ended first
+			}
+		}
+	})
+}
+
+// unwatchListeners takes the listeners out of the epolls.
+func (s *Server) unwatchListeners() {
+	for _, fd := range s.listeners {
+		for _, t := range s.threads {
+			_ = unix.EpollCtl(t.poll.fd, unix.EPOLL_CTL_DEL, fd, nil) // fails if it is not there
+		}
+	}
 }
 
 // openSpare returns a descriptor to be given up in need, or -1.
@@ -101,10 +138,8 @@ func openSpare() int {
 func (s *Server) stopListening() {
 	s.listenMu.Lock()
 	defer s.listenMu.Unlock()
+	s.unwatchListeners()
 	for _, fd := range s.listeners {
-		for _, t := range s.threads {
-			_ = unix.EpollCtl(t.poll.fd, unix.EPOLL_CTL_DEL, fd, nil) // fails if it never started
-		}
 		_ = unix.Close(fd)
 	}
 	s.listeners = nil

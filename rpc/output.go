@@ -18,9 +18,20 @@ type parked struct {
 	first int // segments before this one have left
 	bytes int // payload and buffer bytes not sent yet
 	away  int // of these, bytes that are leaving in the background: the first segment
+	// payloads is how many there are, and room says that others may wait for the one
+	// that is away.
+	payloads int
+	room     bool
 }
 
 func (p *parked) empty() bool { return p.bytes == 0 }
+
+// full says that nothing more should be parked. Where the socket is full one payload
+// is enough: others would only hold their pipes, and who never receives would hold
+// many. Behind one that leaves in the background others are made ready meanwhile.
+func (p *parked) full() bool {
+	return p.bytes-p.away >= maxParked || p.payloads > 0 && !(p.away > 0 && p.room)
+}
 
 // add parks bytes.
 func (p *parked) add(b []byte) {
@@ -39,7 +50,12 @@ func (p *parked) add(b []byte) {
 
 // addPayload parks a payload behind the bytes, with the padding it needs.
 func (p *parked) addPayload(pl Payload, pad int) {
+	if b, ok := pl.(BackgroundPayload); ok {
+		b.Pad(pad)
+		pad = 0
+	}
 	p.bytes += pl.Len()
+	p.payloads++
 	if n := len(p.segs); n > p.first && p.segs[n-1].payload == nil {
 		p.segs[n-1].payload = pl // bytes and payload leave together
 	} else {
@@ -90,10 +106,7 @@ func (p *parked) flush(fd int, done Sent) error {
 		case err != nil:
 			return err
 		case p.sent == s.end && (s.payload == nil || s.payload.Len() == 0):
-			if s.payload != nil {
-				s.payload.Release()
-			}
-			p.first++
+			p.pop()
 		}
 	}
 	p.reset()
@@ -107,7 +120,7 @@ func (p *parked) start(fd int, s *segment, more bool, done Sent) bool {
 		return false
 	}
 	head := p.buf[p.sent:s.end]
-	p.away = len(head) + b.Len()
+	p.away, p.room = len(head)+b.Len(), b.Room()
 	if !b.Start(fd, head, more, done) {
 		p.away = 0
 	}
@@ -116,13 +129,21 @@ func (p *parked) start(fd int, s *segment, more bool, done Sent) bool {
 
 // landed says that what was away has left.
 func (p *parked) landed() {
-	s := &p.segs[p.first]
-	s.payload.Release()
-	s.payload = nil
-	p.sent = s.end
-	p.first++
+	p.sent = p.segs[p.first].end
 	p.bytes -= p.away
 	p.away = 0
+	p.pop()
+}
+
+// pop forgets the first segment, which has left.
+func (p *parked) pop() {
+	s := &p.segs[p.first]
+	if s.payload != nil {
+		s.payload.Release()
+		s.payload = nil
+		p.payloads--
+	}
+	p.first++
 }
 
 // sendSegment makes one send: bytes of the segment first, then its payload.

@@ -32,6 +32,10 @@ func (p Placement) begin(name string, buffers ...[]byte) {
 	}
 }
 
+// NameThread names the calling OS thread (prctl(2), PR_SET_NAME: at most 15
+// characters).
+func NameThread(name string) { setThreadName(name) }
+
 // pool is the server threads of one set of CPUs.
 type pool struct {
 	cpus    []int // nil: any

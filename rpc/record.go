@@ -63,5 +63,9 @@ func join(b []byte, used int) []byte {
 	return b[markLen:end]
 }
 
+// PutMark makes rec, a record mark and what follows it, a record of n bytes more
+// in a single fragment.
+func PutMark(rec []byte, n int) { putMark(rec, n) }
+
 // putMark writes the mark of a record of n bytes in a single fragment.
 func putMark(b []byte, n int) { binary.BigEndian.PutUint32(b, lastFragment|uint32(n)) }

@@ -39,7 +39,7 @@ func testProgram() Program {
 			return Done
 		}, MaxReply: 4},
 		5: {Name: "PAYLOAD", Handle: func(c *Call) Result {
-			n := c.Args.Uint32()
+			n := min(c.Args.Uint32(), 1<<20)
 			c.Reply = xdr.AppendUint32(c.Reply, n)
 			c.Payload = &bytesPayload{bytes.Repeat([]byte{'p'}, int(n))}
 			return Done

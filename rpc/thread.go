@@ -118,7 +118,7 @@ func (t *thread) turnOver() bool { return t.calls >= visitCalls || t.moved >= vi
 
 // serveDone answers calls that have finished waiting.
 func (t *thread) serveDone(c *Conn) error {
-	for c.out.bytes < maxParked && !t.turnOver() {
+	for !c.out.full() && !t.turnOver() {
 		w := c.takeDone()
 		if w == nil {
 			return nil
@@ -256,7 +256,7 @@ func (t *thread) enqueue(c *Conn, mark int) error {
 
 // sendPayload sends the batch and p behind it. It owns p.
 func (t *thread) sendPayload(c *Conn, p Payload, pad int) error {
-	if _, ok := p.(BackgroundPayload); ok && c.out.empty() {
+	if _, ok := p.(BackgroundPayload); ok {
 		c.out.add(t.call.Reply)
 		t.call.Reply = t.call.Reply[:0]
 		c.out.addPayload(p, pad)

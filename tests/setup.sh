@@ -1,7 +1,7 @@
 #!/bin/sh
-# setup.sh [demo|test|bench|knfsd|numa]…: installs the Debian packages that the demo,
-# the tests, the benchmark, the kernel's server in it, or the test of NUMA placement
-# need (without arguments: those of demo and test). Does nothing where they are there.
+# setup.sh [demo|test|bench|knfsd|numa|dd-test]…: installs the Debian packages that the demo,
+# the tests, the benchmark, the kernel's server in it, the test of NUMA placement, or those of cold
+# reads need (without arguments: those of demo and test). Does nothing where they are there.
 # Needs root for what is missing. Starts no service.
 set -eu
 
@@ -19,6 +19,9 @@ bench="user-mode-linux kmod iproute2 util-linux nfs-common nfs-ganesha nfs-ganes
 knfsd="qemu-system-x86 busybox-static nfs-kernel-server rpcbind cpio kmod"
 # The test of NUMA placement: an emulated machine, and what its disk is made with.
 numa="qemu-system-x86 cpio e2fsprogs"
+# The dd test and the benchmark of cold reads: the guest, a file system for the
+# modelled disk, and fio to compare with.
+ddtest="user-mode-linux kmod iproute2 util-linux nfs-common e2fsprogs mount fio"
 
 want=
 [ $# -gt 0 ] || set -- demo test
@@ -29,7 +32,8 @@ for set in "$@"; do
 	bench) want="$want $bench" ;;
 	knfsd) want="$want $knfsd" ;;
 	numa) want="$want $numa" ;;
-	*) fail "unknown set '$set'; the sets are demo, test, bench, knfsd and numa" ;;
+	dd-test) want="$want $ddtest" ;;
+	*) fail "unknown set '$set'; the sets are demo, test, bench, knfsd, numa and dd-test" ;;
 	esac
 done
 

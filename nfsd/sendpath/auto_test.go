@@ -131,7 +131,7 @@ func TestWatch(t *testing.T) {
 	s := newSender(t, Auto, 4)
 	sock, peer := socketPair(t)
 	for range 2 * tryEvery {
-		p, err := s.Read(0, fd, 0, 100_000)
+		p, err := s.Read(0, fd, 0, 100_000, false)
 		must(t, err)
 		sendAll(t, p, sock, peer)
 		p.Release()

@@ -150,7 +150,7 @@ func (b *bench) send(p path, off int64, size int) error {
 		return b.inline(off, size)
 	}
 	ioctx.Resident(b.file, off, size) // the server asks too
-	pl, err := b.s.make(p, 0, b.file, off, size, sample{})
+	pl, err := b.s.make(p, 0, b.file, off, size, false, sample{})
 	if err != nil || pl == nil {
 		return fmt.Errorf("no payload: %v", err)
 	}

@@ -22,7 +22,7 @@ type copied struct {
 var copiedPool = sync.Pool{New: func() any { return new(copied) }}
 
 func (s *Sender) copy(fd int, off int64, n int, m sample) (rpc.Payload, error) {
-	begin := time.Now()
+	begin := clock()
 	if s.copied.Add(int64(n)) > copyBudget {
 		s.copied.Add(-int64(n))
 		s.NoRoom.Add(1)
@@ -41,7 +41,7 @@ func (s *Sender) copy(fd int, off int64, n int, m sample) (rpc.Payload, error) {
 		return nil, err
 	}
 	s.Copied.Add(1)
-	p.held, p.sample = time.Since(begin), m
+	p.held, p.sample = clock()-begin, m
 	return p, nil
 }
 
@@ -50,9 +50,9 @@ func (p *copied) Len() int { return len(p.left) }
 
 // SendTo implements rpc.Payload.
 func (p *copied) SendTo(sock int, more bool) (int, error) {
-	begin := time.Now()
+	begin := clock()
 	n, err := p.sendTo(sock, more)
-	p.s.Held.observe(p.held + time.Since(begin))
+	p.s.Held.observe(p.held + clock() - begin)
 	p.held = 0
 	if p.sample.class != nil {
 		p.sample.end(p.s, len(p.left) == 0)

@@ -16,12 +16,16 @@ const (
 	// pipesMax is how many pipes a read may take: 4 MiB with pipes of 1 MiB, and one
 	// that begins within a page.
 	pipesMax = 5
+	// tailMax is how many bytes are copied rather than given a pipe.
+	tailMax  = 4096
+	pageSize = 4096
 
 	// ringEntries is the submission queue of a ring. How much is under way is
-	// bounded by the pipes: a payload has at least one, and up to opsPerPayload
-	// operations.
+	// bounded by the pipes: a payload has at least one, and two operations for each
+	// besides three of its own.
 	ringEntries   = 256
-	opsPerPayload = pipesMax + 3
+	opsPerPipe    = 5
+	opsPerPayload = 2*pipesMax + 3
 
 	// sampleEvery is how many large reads of a size there are to one whose cost is
 	// looked at; tryRun in a row of tryEvery take the other path, and the last of

@@ -37,7 +37,7 @@ func (s *Sender) startRing(lane int) (*ring, error) {
 	if r.workers = cpus.Count(); r.workers == 0 {
 		r.workers = runtime.NumCPU()
 	}
-	most := opsPerPayload + s.io.Pipes.Limit()*(opsPerPayload-pipesMax+1)
+	most := opsPerPayload + s.io.Pipes.Limit()*opsPerPipe
 	var err error
 	r.loop, err = uring.StartLoop(uring.LoopConfig{
 		Ring:        uring.Config{Entries: ringEntries},

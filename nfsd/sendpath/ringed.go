@@ -1,33 +1,36 @@
 package sendpath
 
 import (
-	"time"
-
 	"golang.org/x/sys/unix"
 
+	"sluice/ioctx"
 	"sluice/rpc"
 	"sluice/uring"
 )
 
-// ringed is filled pipes that leave through a ring, as a chain of linked
-// operations: wait for room in the socket if it was full, send the header, splice
-// the pipes to the socket, send the tail. What a chain has not done, because an
-// operation fell short and broke the link, another one does. From Start until the
-// end of the last chain all of it belongs to the ring's thread.
+// ringed is pipes that are filled and leave through a ring, as a chain of linked
+// operations: splice the file to the pipes, wait for room in the socket if it was
+// full, send the header, splice the pipes to the socket, send the tail. The header
+// says how much follows; a file that has become shorter makes the first splice fall
+// short, which breaks the chain, so that the header never leaves with a count that
+// is not true (settle). What else a broken chain has not done, another one does.
+// From Start until the end of the last chain all of it belongs to the ring's thread.
 type ringed struct {
 	spliced
 	ring *ring
+	file *ioctx.File // to be released once the pipes are filled
 	sock int
 	head []byte
 	more bool
 	done rpc.Sent
 
+	fills, bodies        [pipesMax]uring.Op
 	wait, header, tailer uring.Op
-	bodies               [pipesMax]uring.Op
 	chain                [opsPerPayload]*uring.Op
-	pending              int  // operations of the chain that have not completed
-	full                 bool // the socket was full
-	err                  error
+	pending              int   // operations of the chain that have not completed
+	full                 bool  // the socket was full
+	short                bool  // the file has no more
+	refused              error // why it cannot be spliced
 }
 
 func newRinged(r *ring) *ringed {
@@ -36,41 +39,75 @@ func newRinged(r *ring) *ringed {
 	for _, op := range []*uring.Op{&p.wait, &p.header, &p.tailer} {
 		op.Keep, op.Done = p, done
 	}
-	for i := range p.bodies {
+	for i := range pipesMax {
+		p.fills[i].Keep, p.fills[i].Done = p, done
 		p.bodies[i].Keep, p.bodies[i].Done = p, done
 	}
 	return p
 }
 
-func (s *Sender) viaRing(lane, fd int, off int64, n int) (rpc.Payload, error) {
+// viaRing plans a read. With filled it fills the pipes too, since that may wait,
+// which is not for the few workers of the ring.
+func (s *Sender) viaRing(lane, fd int, off int64, n int, filled bool) (rpc.Payload, error) {
+	begin := clock()
 	p := s.rings[lane%len(s.rings)].pool.Get().(*ringed)
-	if err := p.fill(s, fd, off, n); err != nil {
+	err := p.plan(s, fd, off, n)
+	if err == nil && filled {
+		err = p.fill()
+	}
+	if err != nil {
 		p.Release()
 		return nil, err
 	}
+	p.held = clock() - begin
 	return p, nil
+}
+
+// Unfilled is a payload whose data has yet to be read.
+type Unfilled interface {
+	// Keep takes over the caller's reference to the file, until it is read.
+	Keep(file *ioctx.File)
+}
+
+// Keep implements Unfilled.
+func (p *ringed) Keep(file *ioctx.File) { p.file = file }
+
+// Room implements rpc.BackgroundPayload. While there are pipes in plenty, the next
+// reply is made ready while this one leaves; a quarter of them may go to that.
+func (p *ringed) Room() bool {
+	pipes := p.s.io.Pipes
+	return pipes.InUse() < pipes.Limit()/4
+}
+
+// Pad implements rpc.BackgroundPayload.
+func (p *ringed) Pad(n int) {
+	if len(p.tail) == 0 {
+		p.tail = p.page[:0]
+	}
+	p.tail = append(p.tail, 0, 0, 0)[:len(p.tail)+n]
 }
 
 // Start implements rpc.BackgroundPayload.
 func (p *ringed) Start(sock int, head []byte, more bool, done rpc.Sent) bool {
-	begin := time.Now()
+	begin := clock()
 	s, held := p.s, p.held
 	p.sock, p.head, p.more, p.done = sock, head, more, done
-	p.full, p.err, p.held = false, nil, 0
+	p.full, p.short, p.held = false, false, 0
 	if err := p.submit(); err != nil {
-		p.head, p.done = nil, nil
+		p.done = nil
 		s.ringRefused(err)
+		p.fillInstead()
 		return false
 	}
 	// It is not ours any more.
 	s.Ringed.Add(1)
-	s.Held.observe(held + time.Since(begin))
+	s.Held.observe(held + clock() - begin)
 	return true
 }
 
 // submit puts together what is left.
 func (p *ringed) submit() error {
-	ops := p.chain[:0]
+	ops := p.addFills(p.chain[:0])
 	if p.full {
 		p.wait.SQE.PrepPollAdd(p.sock, unix.POLLOUT, 0)
 		ops = append(ops, &p.wait)
@@ -84,7 +121,8 @@ func (p *ringed) submit() error {
 		if p.more || i < len(p.pipes)-1 || len(p.tail) > 0 {
 			flags |= unix.SPLICE_F_MORE
 		}
-		p.bodies[i].SQE.PrepSplice(pipe.FD(), uring.CurrentPosition, p.sock, uring.CurrentPosition, pipe.Len(), flags)
+		r, _ := pipe.FDs()
+		p.bodies[i].SQE.PrepSplice(r, uring.CurrentPosition, p.sock, uring.CurrentPosition, pipe.Len()+p.wants[i], flags)
 		ops = append(ops, &p.bodies[i])
 	}
 	if len(p.tail) > 0 {
@@ -120,6 +158,8 @@ func (p *ringed) fail(op *uring.Op, err unix.Errno) {
 	switch {
 	case err == unix.ECANCELED || err == unix.EINTR: // the next chain does it
 	case err == unix.EINVAL && op != p.chain[0]: // likewise: the chain was taken in part (uring.Sever)
+	case p.fillIndex(op) >= 0:
+		p.notFilled(p.fillIndex(op), err)
 	case err == unix.EAGAIN:
 		p.full = true
 	default:
@@ -127,8 +167,8 @@ func (p *ringed) fail(op *uring.Op, err unix.Errno) {
 	}
 }
 
-// progress accounts for what an operation has done. One that fell short has met a
-// full socket.
+// progress accounts for what an operation has done. A send that fell short has met
+// a full socket.
 func (p *ringed) progress(op *uring.Op, n int) {
 	switch op {
 	case &p.wait:
@@ -140,20 +180,35 @@ func (p *ringed) progress(op *uring.Op, n int) {
 		p.tail = p.tail[n:]
 		p.full = len(p.tail) > 0
 	default:
-		if n == 0 {
-			p.err = unix.EIO // the pipe was emptied by nobody we know
-			return
+		if i := p.fillIndex(op); i >= 0 {
+			p.filled(i, n)
+		} else {
+			p.drained(n)
 		}
-		pipe := p.pipes[0]
-		pipe.Drained(n)
-		if p.full = pipe.Len() > 0; !p.full {
-			p.next()
-		}
+	}
+}
+
+func (p *ringed) drained(n int) {
+	if n == 0 {
+		p.err = unix.EIO // the pipe was emptied by nobody we know
+		return
+	}
+	pipe := p.pipes[0]
+	pipe.Drained(n)
+	if p.full = pipe.Len() > 0; !p.full {
+		p.next()
 	}
 }
 
 // proceed goes on with what is left, or ends the sending.
 func (p *ringed) proceed() {
+	if p.short || p.refused != nil {
+		p.settle()
+	}
+	if p.file != nil && !p.unfilled() {
+		p.file.Release()
+		p.file = nil
+	}
 	if p.err == nil && len(p.head)+len(p.pipes)+len(p.tail) > 0 {
 		if p.err = p.submit(); p.err == nil {
 			return
@@ -166,6 +221,10 @@ func (p *ringed) proceed() {
 
 // Release implements rpc.Payload.
 func (p *ringed) Release() {
+	if p.file != nil {
+		p.file.Release()
+	}
+	p.file, p.head, p.refused, p.short = nil, nil, nil, false
 	p.drop()
 	p.ring.pool.Put(p)
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -38,27 +37,12 @@ func pair(t testing.TB) (sock, peer int) {
 	return b.out, b.in
 }
 
-// start makes a payload that is on its way.
-func start(t testing.TB, s *Sender, fd, sock int, off int64, n int) (rpc.Payload, outcome) {
+// startRead has a read leave in the background.
+func startRead(t testing.TB, s *Sender, fd, sock int, off int64, n int) (rpc.Payload, outcome) {
 	t.Helper()
-	p, err := s.Read(0, fd, off, n)
+	p, err := s.Read(0, fd, off, n, false)
 	must(t, err)
-	done := make(outcome, 1)
-	if !p.(rpc.BackgroundPayload).Start(sock, header, false, done) {
-		t.Fatal("not started")
-	}
-	return p, done
-}
-
-func (o outcome) wait(t testing.TB) error {
-	t.Helper()
-	select {
-	case err := <-o:
-		return err
-	case <-time.After(20 * time.Second):
-		t.Fatal("a payload does not end")
-		return nil
-	}
+	return p, start(t, p.(rpc.BackgroundPayload), sock)
 }
 
 // checkIdle fails if a pipe is out.
@@ -101,14 +85,15 @@ func readMany(t *testing.T, s *Sender, fd, sock, peer int, rnd *rand.Rand) {
 		if rnd.IntN(4) == 0 {
 			n += 1 << 20 // more than one pipe
 		}
-		p, err := s.Read(0, fd, int64(off), n)
+		p, err := s.Read(0, fd, int64(off), n, false)
 		if err != nil {
 			t.Error(err)
 			return
 		}
+		// Fewer only where a pipe claimed to be full.
 		got := sendAll(t, p, sock, peer)
-		if !bytes.Equal(got, pattern(off, n)) {
-			t.Errorf("%d at %d: other bytes", n, off)
+		if len(got) == 0 || len(got) > n || !bytes.Equal(got, pattern(off, len(got))) {
+			t.Errorf("%d at %d: %d bytes, or others", n, off, len(got))
 		}
 		p.Release()
 	}
@@ -125,19 +110,19 @@ func TestRingFullSocket(t *testing.T) {
 	var done []outcome
 	for i := range stalled {
 		sock, peer := pair(t)
-		p, o := start(t, s, fd, sock, int64(i), 1<<20)
+		p, o := startRead(t, s, fd, sock, int64(i), 1<<20)
 		peers, payloads, done = append(peers, peer), append(payloads, p), append(done, o)
 	}
 	sock, peer := pair(t)
-	p, o := start(t, s, fd, sock, 5, 1<<20)
-	if got := receive(t, peer, len(header)+1<<20); !bytes.Equal(got[len(header):], pattern(5, 1<<20)) {
+	p, o := startRead(t, s, fd, sock, 5, 1<<20)
+	if got := receiveReply(t, peer); !bytes.Equal(got, pattern(5, 1<<20)) {
 		t.Error("other bytes beside stalled connections")
 	}
 	must(t, o.wait(t))
 	p.Release()
 	unix.Close(peer)
 	for i := range stalled {
-		if got := receive(t, peers[i], len(header)+1<<20); !bytes.Equal(got[len(header):], pattern(i, 1<<20)) {
+		if got := receiveReply(t, peers[i]); !bytes.Equal(got, pattern(i, 1<<20)) {
 			t.Errorf("connection %d: other bytes", i)
 		}
 		must(t, done[i].wait(t))
@@ -166,7 +151,7 @@ func TestRingBrokenConnection(t *testing.T) {
 			func(sock, peer int) error { defer unix.Close(peer); return unix.Shutdown(sock, unix.SHUT_RDWR) },
 		} {
 			sock, peer := pair(t)
-			p, done := start(t, s, fd, sock, 0, 1<<20)
+			p, done := startRead(t, s, fd, sock, 0, 1<<20)
 			receive(t, peer, 1000)
 			must(t, end(sock, peer))
 			if err := done.wait(t); err != unix.EPIPE && err != unix.ECONNRESET {
@@ -181,36 +166,81 @@ func TestRingBrokenConnection(t *testing.T) {
 	}
 }
 
-// A file that is truncated once its pages are in the pipe: as many bytes follow
-// the header as it says. One truncated before gives fewer, and says so.
+// A file that is truncated after the call was answered and before it is read: the
+// header says how much there is, and that follows. One truncated when its pages are
+// in the pipe leaves as it was.
 func TestRingTruncatedFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "file")
-	must(t, os.WriteFile(path, pattern(0, 1<<20), 0o644))
-	f, err := os.Open(path)
-	must(t, err)
-	defer f.Close()
-	s := newSender(t, Uring, 4)
+	for _, row := range []struct{ off, n, left int }{
+		{0, 1 << 20, 300_001}, {0, 1 << 20, 0}, {5, 1 << 20, 300_002}, {0, 3 << 20, 1<<20 + 3}, {0, 3 << 20, 1 << 20}, {4096, 70_001, 4096}, {1, 4 << 20, 2<<20 + 1},
+	} {
+		path := filepath.Join(t.TempDir(), "file")
+		must(t, os.WriteFile(path, pattern(0, fileSize), 0o644))
+		f, err := os.Open(path)
+		must(t, err)
+		defer f.Close()
+		s := newSender(t, Uring, 8)
+		sock, peer := pair(t)
+		defer unix.Close(peer)
+		p, err := s.Read(0, int(f.Fd()), int64(row.off), row.n, false)
+		must(t, err)
+		if p.Len() != row.n {
+			t.Fatalf("%+v: %d bytes", row, p.Len())
+		}
+		must(t, os.Truncate(path, int64(row.left)))
+		if got := sendAll(t, p, sock, peer); !bytes.Equal(got, pattern(row.off, max(0, row.left-row.off))) {
+			t.Errorf("%+v: %d bytes, or others", row, len(got))
+		}
+		p.Release()
+		must(t, os.WriteFile(path, pattern(0, fileSize), 0o644))
+		if p, err = s.Read(0, int(f.Fd()), int64(row.off), row.n, true); err != nil {
+			t.Fatal(err)
+		}
+		must(t, os.Truncate(path, 0))
+		if got := sendAll(t, p, sock, peer); len(got) != row.n { // the kernel may have cleared a page's end
+			t.Errorf("%+v: %d bytes of full pipes", row, len(got))
+		}
+		p.Release()
+		checkIdle(t, s)
+		if n := s.io.Pipes.Discarded.Load(); n != 0 {
+			t.Errorf("%+v: %d pipes were not empty", row, n)
+		}
+	}
+}
+
+// A file system that does not splice: the beginning is copied, and the header says
+// how much. One that does not read either: the reply is an error, which is the
+// amended header alone.
+func TestRingRefused(t *testing.T) {
+	fd := openFile(t)
+	exec := func(q *uring.SQE) (int32, bool) {
+		return -int32(unix.EINVAL), q.Opcode == uring.IORING_OP_SPLICE && int(q.SpliceFDIn) == fd
+	}
+	s := startSender(t, Config{Mode: Uring, newQueue: fakeRings(uringtest.Config{Exec: exec})}, 4)
 	sock, peer := pair(t)
 	defer unix.Close(peer)
-	p, err := s.Read(0, int(f.Fd()), 0, 1<<20)
-	must(t, err)
-	must(t, os.Truncate(path, 300_001))
-	if p.Len() != 1<<20 {
-		t.Fatalf("%d bytes", p.Len())
+	for _, n := range []int{40_000, 100_001, 1 << 20} {
+		p, err := s.Read(0, fd, 3, n, false)
+		must(t, err)
+		if got := sendAll(t, p, sock, peer); !bytes.Equal(got, pattern(3, min(n, InlineRead))) {
+			t.Errorf("%d: %d bytes, or others", n, len(got))
+		}
+		p.Release()
 	}
-	sendAll(t, p, sock, peer)
-	p.Release()
-
-	p, err = s.Read(0, int(f.Fd()), 0, 1<<20)
+	dir, err := unix.Open(t.TempDir(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	must(t, err)
-	if p.Len() != 300_001 {
-		t.Fatalf("%d bytes of a file cut to 300001", p.Len())
-	}
-	if got := sendAll(t, p, sock, peer); !bytes.Equal(got, pattern(0, 300_001)) {
-		t.Error("other bytes")
+	defer unix.Close(dir)
+	s2 := newSender(t, Uring, 4)
+	p, err := s2.Read(0, dir, 0, 100_000, false)
+	must(t, err)
+	if got := sendAll(t, p, sock, peer); len(got) != 0 {
+		t.Errorf("%d bytes of a directory", len(got))
 	}
 	p.Release()
 	checkIdle(t, s)
+	checkIdle(t, s2)
+	if s.Refused.Load() != 3 || s2.Refused.Load() != 1 {
+		t.Errorf("%d and %d refused, want 3 and 1", s.Refused.Load(), s2.Refused.Load())
+	}
 }
 
 // What the ring does not recover from ends the payload, once, after all of the
@@ -228,11 +258,13 @@ func TestRingErrors(t *testing.T) {
 		{"the header fails", uring.IORING_OP_SEND, -int32(unix.ECONNRESET), unix.ECONNRESET},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			exec := func(q *uring.SQE) (int32, bool) { return row.res, q.Opcode == row.op }
+			exec := func(q *uring.SQE) (int32, bool) {
+				return row.res, q.Opcode == row.op && int(q.SpliceFDIn) != fd
+			}
 			s := startSender(t, Config{Mode: Uring, newQueue: fakeRings(uringtest.Config{Exec: exec})}, 4)
 			sock, peer := pair(t)
 			defer unix.Close(peer)
-			p, done := start(t, s, fd, sock, 7, 100_000)
+			p, done := startRead(t, s, fd, sock, 7, 100_000)
 			if err := done.wait(t); err != row.want {
 				t.Errorf("%v, want %v", err, row.want)
 			}
@@ -253,8 +285,8 @@ func TestRingEnds(t *testing.T) {
 	s := startSender(t, Config{Mode: Uring, Log: slog.New(slog.NewTextHandler(&log, nil))}, 8)
 	sock, peer := pair(t)
 	defer unix.Close(peer)
-	p, done := start(t, s, fd, sock, 0, 1<<20)
-	waiting, err := s.Read(0, fd, 0, 1<<20)
+	p, done := startRead(t, s, fd, sock, 0, 1<<20)
+	waiting, err := s.Read(0, fd, 0, 1<<20, false)
 	must(t, err)
 	s.rings[0].close()
 	if err := done.wait(t); !errors.Is(err, uring.ErrLoopClosed) {
@@ -262,7 +294,7 @@ func TestRingEnds(t *testing.T) {
 	}
 	p.Release()
 	for range 2 {
-		if waiting.(rpc.BackgroundPayload).Start(sock, header, false, done) {
+		if waiting.(rpc.BackgroundPayload).Start(sock, header(1<<20), false, done) {
 			t.Error("a ring that has ended takes a payload")
 		}
 	}
@@ -271,7 +303,7 @@ func TestRingEnds(t *testing.T) {
 		t.Errorf("SendTo instead: %d, %v", n, err)
 	}
 	waiting.Release()
-	p, err = s.Read(0, fd, 9, 100_000)
+	p, err = s.Read(0, fd, 9, 100_000, false)
 	must(t, err)
 	if _, ringed := p.(rpc.BackgroundPayload); ringed {
 		t.Error("another payload is for the ring")
@@ -309,7 +341,7 @@ func TestNoRing(t *testing.T) {
 		cfg.Mode, cfg.Log = Uring, slog.New(slog.NewTextHandler(&log, nil))
 		s := startSender(t, cfg, 2)
 		for range 3 {
-			p, err := s.Read(0, fd, 0, 100_000)
+			p, err := s.Read(0, fd, 0, 100_000, false)
 			must(t, err)
 			sock, peer := pair(t)
 			if got := sendAll(t, p, sock, peer); !bytes.Equal(got, pattern(0, 100_000)) {
@@ -360,7 +392,7 @@ func TestSmallPipes(t *testing.T) {
 	for _, mode := range []Mode{Splice, Uring} {
 		s := startSender(t, Config{Mode: mode}, 32)
 		s.io.Pipes.Size = 64 << 10
-		p, err := s.Read(0, fd, 11, 4<<20)
+		p, err := s.Read(0, fd, 11, 4<<20, false)
 		must(t, err)
 		if p.Len() < pipesMax*(60<<10) || p.Len() > pipesMax*(64<<10) {
 			t.Errorf("%v: %d bytes in %d pipes of 64 KiB", mode, p.Len(), pipesMax)

@@ -63,6 +63,11 @@ type Config struct {
 	// Log receives what the operator should know. Required.
 	Log *slog.Logger
 
+	// Amend makes the header of a reply to READ say that n bytes of the file follow
+	// from off on, or err. Its record mark counts them and their padding. It changes
+	// what it is given.
+	Amend func(head []byte, fd int, off int64, n int, err error) []byte
+
 	newQueue func() (uring.Queue, error) // another than the kernel's, in tests
 }
 
@@ -142,10 +147,11 @@ func (s *Sender) SmallLimit() int {
 // the file ends or no pipe holds as many. It waits for the disk if the range is
 // not in the page cache. A nil payload without error means that there is no room
 // for one; the caller reads InlineRead bytes instead. lane is the caller's, for
-// one ring or another.
-func (s *Sender) Read(lane, fd int, off int64, n int) (rpc.Payload, error) {
+// one ring or another. A payload that is Unfilled wants the file, and may turn out
+// shorter; with mayWait there is none, since then the disk is waited for here.
+func (s *Sender) Read(lane, fd int, off int64, n int, mayWait bool) (rpc.Payload, error) {
 	path, seen := s.choose(s.class(n))
-	p, err := s.make(path, lane, fd, off, n, seen)
+	p, err := s.make(path, lane, fd, off, n, mayWait, seen)
 	if err == nil || path == pathCopy {
 		return p, err
 	}
@@ -158,10 +164,10 @@ func (s *Sender) Read(lane, fd int, off int64, n int) (rpc.Payload, error) {
 }
 
 // make makes the payload of a path.
-func (s *Sender) make(p path, lane, fd int, off int64, n int, m sample) (rpc.Payload, error) {
+func (s *Sender) make(p path, lane, fd int, off int64, n int, mayWait bool, m sample) (rpc.Payload, error) {
 	switch p {
 	case pathUring:
-		return s.viaRing(lane, fd, off, n)
+		return s.viaRing(lane, fd, off, n, mayWait)
 	case pathCopy:
 		return s.copy(fd, off, n, m)
 	}

@@ -2,11 +2,13 @@ package sendpath
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -52,6 +54,7 @@ func startSender(t testing.TB, cfg Config, pipes int) *Sender {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	cfg.Amend = amend
 	s := New(cfg, &ioctx.Context{Pipes: ioctx.NewPipes(pipes)})
 	t.Cleanup(func() {
 		s.Close()
@@ -69,24 +72,32 @@ func socketPair(t testing.TB) (sock, peer int) {
 	return fds[0], fds[1]
 }
 
-// header is what goes before each payload.
-var header = []byte("a reply's header")
+// header is what goes before a payload of n bytes.
+func header(n int) []byte {
+	return binary.BigEndian.AppendUint32([]byte("header of bytes "), uint32(n))
+}
+
+const headerLen = 20
+
+// amend is Config.Amend for such headers. An error is a count of its own.
+func amend(head []byte, _ int, _ int64, n int, err error) []byte {
+	if err != nil {
+		n = 0
+	}
+	return append(head[:len(head)-headerLen], header(n)...)
+}
 
 // sendAll sends a payload to a peer that takes a little at a time, and returns
 // what he got. It goes in the background if it can.
 func sendAll(t testing.TB, p rpc.Payload, sock, peer int) (got []byte) {
 	t.Helper()
 	if b, ok := p.(rpc.BackgroundPayload); ok {
-		done := make(outcome, 1)
-		want := len(header) + b.Len()
-		if !b.Start(sock, header, true, done) {
-			t.Fatal("not started")
+		done := start(t, b, sock)
+		got = receiveReply(t, peer)
+		if err := done.wait(t); err != nil || p.Len() != 0 {
+			t.Fatalf("sent: %v, %d left", err, p.Len())
 		}
-		got = receive(t, peer, want)
-		if err := <-done; err != nil || p.Len() != 0 || !bytes.HasPrefix(got, header) {
-			t.Fatalf("sent: %v, %d left; %q first", err, p.Len(), got[:min(len(got), 20)])
-		}
-		return got[len(header):]
+		return got
 	}
 	for p.Len() > 0 {
 		before := p.Len()
@@ -103,6 +114,44 @@ func sendAll(t testing.TB, p rpc.Payload, sock, peer int) (got []byte) {
 type outcome chan error
 
 func (o outcome) Sent(err error) { o <- err }
+
+// start has a payload leave in the background, padded as a record is.
+func start(t testing.TB, p rpc.BackgroundPayload, sock int) outcome {
+	t.Helper()
+	done := make(outcome, 1)
+	n := p.Len()
+	p.Pad(-n & 3)
+	if !p.Start(sock, header(n), false, done) {
+		t.Fatal("not started")
+	}
+	return done
+}
+
+func (o outcome) wait(t testing.TB) error {
+	t.Helper()
+	select {
+	case err := <-o:
+		return err
+	case <-time.After(20 * time.Second):
+		t.Fatal("a payload does not end")
+		return nil
+	}
+}
+
+// receiveReply reads a header and as much data as that says, and the padding.
+func receiveReply(t testing.TB, peer int) []byte {
+	t.Helper()
+	head := receive(t, peer, headerLen)
+	n := int(binary.BigEndian.Uint32(head[headerLen-4:]))
+	if !bytes.Equal(head, header(n)) {
+		t.Fatalf("header %q", head)
+	}
+	b := receive(t, peer, n+(-n&3))
+	if pad := b[n:]; !bytes.Equal(pad, make([]byte, len(pad))) {
+		t.Errorf("padding % x", pad)
+	}
+	return b[:n]
+}
 
 // receive reads n bytes.
 func receive(t testing.TB, peer, n int) []byte {
@@ -133,11 +182,11 @@ func TestRead(t *testing.T) {
 		s := newSender(t, mode, 8)
 		for _, off := range []int{0, 1, 4095, 4096, 4097, 1<<20 - 1, fileSize - 1<<20, fileSize - 1, fileSize} {
 			for _, n := range []int{1, 4096, 32<<10 + 1, 64 << 10, 1<<20 - 4096, 1<<20 - 1, 1 << 20, 4 << 20} {
-				p, err := s.Read(0, fd, int64(off), n)
+				p, err := s.Read(0, fd, int64(off), n, false)
 				must(t, err)
 				want := pattern(off, max(0, min(n, fileSize-off)))
 				sock, peer := socketPair(t)
-				if p.Len() != len(want) {
+				if _, later := p.(Unfilled); !later && p.Len() != len(want) {
 					t.Fatalf("%v, %d+%d: %d bytes, want %d", mode, off, n, p.Len(), len(want))
 				}
 				if got := sendAll(t, p, sock, peer); !bytes.Equal(got, want) {
@@ -163,7 +212,7 @@ func TestFallback(t *testing.T) {
 	s := newSender(t, Auto, 0)
 	var held []rpc.Payload
 	for {
-		p, err := s.Read(0, fd, 0, 1<<20)
+		p, err := s.Read(0, fd, 0, 1<<20, false)
 		must(t, err)
 		if p == nil {
 			break
@@ -178,7 +227,7 @@ func TestFallback(t *testing.T) {
 	for _, p := range held {
 		p.Release()
 	}
-	p, err := s.Read(0, fd, 7, 1<<20)
+	p, err := s.Read(0, fd, 7, 1<<20, false)
 	must(t, err)
 	sock, peer := socketPair(t)
 	if got := sendAll(t, p, sock, peer); !bytes.Equal(got, pattern(7, 1<<20)) {
@@ -192,7 +241,7 @@ func TestReleaseHalfSent(t *testing.T) {
 	fd := openFile(t)
 	s := newSender(t, Splice, 2)
 	for range 5 {
-		p, err := s.Read(0, fd, 3, 1<<20)
+		p, err := s.Read(0, fd, 3, 1<<20, false)
 		must(t, err)
 		sock, _ := socketPair(t)
 		if _, err := p.SendTo(sock, false); err != unix.EAGAIN {
@@ -203,7 +252,7 @@ func TestReleaseHalfSent(t *testing.T) {
 	if s.io.Pipes.InUse() != 0 || s.io.Pipes.Discarded.Load() != 5 {
 		t.Errorf("%d in use, %d discarded; want 0 and 5", s.io.Pipes.InUse(), s.io.Pipes.Discarded.Load())
 	}
-	p, err := s.Read(0, fd, 100, 50_000)
+	p, err := s.Read(0, fd, 100, 50_000, false)
 	must(t, err)
 	sock, peer := socketPair(t)
 	if got := sendAll(t, p, sock, peer); !bytes.Equal(got, pattern(100, 50_000)) {
@@ -217,7 +266,7 @@ func TestSendToBroken(t *testing.T) {
 	fd := openFile(t)
 	for _, mode := range []Mode{Splice, Copy} {
 		s := newSender(t, mode, 1)
-		p, err := s.Read(0, fd, 0, 1<<20)
+		p, err := s.Read(0, fd, 0, 1<<20, false)
 		must(t, err)
 		sock, peer := socketPair(t)
 		must(t, unix.Shutdown(peer, unix.SHUT_RDWR))
@@ -234,7 +283,7 @@ func TestReadError(t *testing.T) {
 	defer unix.Close(dir)
 	for _, mode := range []Mode{Splice, Copy} {
 		s := newSender(t, mode, 1)
-		if p, err := s.Read(0, dir, 0, 4096); err == nil || p != nil {
+		if p, err := s.Read(0, dir, 0, 4096, false); err == nil || p != nil {
 			t.Errorf("%v: a directory is read", mode)
 		}
 		if s.io.Pipes.InUse() != 0 || s.copied.Load() != 0 {

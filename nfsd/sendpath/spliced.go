@@ -4,93 +4,142 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"sluice/ioctx"
 	"sluice/rpc"
 )
 
 // spliced is pipes with data, one if it holds the read, and the bytes that did
-// not fit.
+// not fit. plan takes the pipes, fill fills them.
 type spliced struct {
-	s      *Sender
-	room   [pipesMax]*ioctx.Pipe
-	pipes  []*ioctx.Pipe // of room, those not empty yet
-	tail   []byte        // of page
-	page   [4096]byte
-	held   time.Duration // for how long filling has held the thread
+	s    *Sender
+	fd   int
+	off  int64
+	n    int // bytes asked for
+	room [pipesMax]*ioctx.Pipe
+	// pipes is the part of room not empty yet, and wants how much is still to come
+	// into each. All is filled before anything leaves.
+	pipes  []*ioctx.Pipe
+	wants  [pipesMax]int
+	tail   []byte // of page
+	page   [tailMax + 3]byte
+	err    error
+	held   time.Duration // for how long making it has held the thread
 	sample sample
 }
 
 var splicedPool = sync.Pool{New: func() any { return new(spliced) }}
 
 func (s *Sender) splice(fd int, off int64, n int, m sample) (rpc.Payload, error) {
+	begin := clock()
 	p := splicedPool.Get().(*spliced)
-	if err := p.fill(s, fd, off, n); err != nil {
+	err := p.plan(s, fd, off, n)
+	if err == nil {
+		err = p.fill()
+	}
+	if err != nil {
 		p.Release()
 		return nil, err
 	}
-	p.sample = m
+	p.held, p.sample = clock()-begin, m
 	s.Spliced.Add(1)
 	return p, nil
 }
 
-// fill takes pipes and fills them. Where pipes cannot be made large enough, for
-// want of CAP_SYS_RESOURCE, it takes several. A read that does not begin at a
-// page's start takes one slot more than the pipe may have; the last few bytes are
-// copied. An error means that there is nothing.
-func (p *spliced) fill(s *Sender, fd int, off int64, n int) error {
-	begin := time.Now()
-	p.s, p.pipes = s, p.room[:0]
+// plan takes pipes for a read. Where pipes cannot be made large enough, for want
+// of CAP_SYS_RESOURCE, it takes several; fewer than it needs make a shorter read.
+// A read that does not begin at a page's start takes one slot more than the pipe
+// may have; then the last few bytes are copied.
+func (p *spliced) plan(s *Sender, fd int, off int64, n int) error {
+	p.s, p.fd, p.off, p.n, p.pipes = s, fd, off, n, p.room[:0]
 	end := off + int64(n)
 	for off < end && len(p.pipes) < pipesMax {
 		left := int(end - off)
-		if len(p.pipes) > 0 && left <= len(p.page) {
+		if len(p.pipes) > 0 && left <= tailMax {
 			if m, err := ioctx.Read(fd, p.page[:left], off); err == nil {
 				p.tail = p.page[:m]
 			}
 			break
 		}
-		got, full, err := p.fillOne(fd, off, left)
+		pipe, err := s.io.Pipes.Get()
 		if err != nil && len(p.pipes) == 0 {
 			return err
 		}
-		if off += int64(got); err != nil || !full {
+		if err != nil {
 			break
 		}
+		want := min(left, pipe.Size()-int(off%pageSize))
+		p.wants[len(p.pipes)] = want
+		p.pipes = append(p.pipes, pipe)
+		off += int64(want)
 	}
-	p.held = time.Since(begin)
 	return nil
 }
 
-// fillOne fills one more pipe; full says that it took no more, not that there was
-// no more.
-func (p *spliced) fillOne(fd int, off int64, n int) (got int, full bool, err error) {
-	pipe, err := p.s.io.Pipes.Get()
-	if err != nil {
-		return 0, false, err
+// fill fills the pipes, and makes do with what there is. An error means that there
+// is nothing.
+func (p *spliced) fill() error {
+	off := p.off
+	for i, pipe := range p.pipes {
+		got, err := pipe.Fill(p.fd, off, p.wants[i])
+		if err != nil && i == 0 {
+			return err
+		}
+		p.wants[i] -= got
+		off += int64(got)
+		if p.wants[i] > 0 {
+			break
+		}
 	}
-	got, err = pipe.Fill(fd, off, n)
-	if err != nil || got == 0 {
-		pipe.Release()
-		return 0, false, err
+	p.trim()
+	return nil
+}
+
+// unfilled says whether something is still to come into the pipes.
+func (p *spliced) unfilled() bool {
+	for _, n := range p.wants[:len(p.pipes)] {
+		if n > 0 {
+			return true
+		}
 	}
-	p.pipes = append(p.pipes, pipe)
-	return got, got+len(p.page) > pipe.Size(), nil
+	return false
+}
+
+// trim gives up what has not come. What would follow it is not wanted either.
+func (p *spliced) trim() {
+	if !p.unfilled() {
+		return
+	}
+	full := 0
+	for p.wants[full] == 0 {
+		full++
+	}
+	if p.pipes[full].Len() > 0 {
+		full++
+	}
+	for i := full; i < len(p.pipes); i++ {
+		p.pipes[i].Release()
+		p.pipes[i] = nil
+	}
+	p.pipes, p.tail = p.pipes[:full], nil
+	clear(p.wants[:])
 }
 
 // Len implements rpc.Payload.
 func (p *spliced) Len() int {
 	n := len(p.tail)
-	for _, pipe := range p.pipes {
-		n += pipe.Len()
+	for i, pipe := range p.pipes {
+		n += pipe.Len() + p.wants[i]
 	}
 	return n
 }
 
 // SendTo implements rpc.Payload.
 func (p *spliced) SendTo(sock int, more bool) (int, error) {
-	begin := time.Now()
+	begin := clock()
 	n, err := p.sendTo(sock, more)
-	p.s.Held.observe(p.held + time.Since(begin))
+	p.s.Held.observe(p.held + clock() - begin)
 	p.held = 0
 	if p.sample.class != nil {
 		p.sample.end(p.s, p.Len() == 0)
@@ -99,6 +148,9 @@ func (p *spliced) SendTo(sock int, more bool) (int, error) {
 }
 
 func (p *spliced) sendTo(sock int, more bool) (sent int, err error) {
+	if p.err != nil {
+		return 0, p.err
+	}
 	for len(p.pipes) > 0 {
 		n, err := p.pipes[0].Drain(sock, more || len(p.pipes) > 1 || len(p.tail) > 0)
 		sent += n
@@ -107,12 +159,15 @@ func (p *spliced) sendTo(sock int, more bool) (sent int, err error) {
 		}
 		p.next()
 	}
-	if len(p.tail) == 0 {
-		return sent, nil
+	for len(p.tail) > 0 {
+		n, err := rpc.Send(sock, p.tail, more)
+		p.tail = p.tail[n:]
+		sent += n
+		if err != nil && err != unix.EINTR {
+			return sent, err
+		}
 	}
-	n, err := rpc.Send(sock, p.tail, more)
-	p.tail = p.tail[n:]
-	return sent + n, err
+	return sent, nil
 }
 
 // next gives back the first pipe.
@@ -133,5 +188,6 @@ func (p *spliced) drop() {
 	for len(p.pipes) > 0 {
 		p.next()
 	}
-	p.s, p.tail, p.sample = nil, nil, sample{}
+	clear(p.wants[:])
+	p.s, p.tail, p.err, p.sample = nil, nil, nil, sample{}
 }

@@ -26,6 +26,7 @@ var peerFaults = []fault{
 	{"peer", "half-open: a part of a call, then nothing", attackWith(halfOpen)},
 	{"peer", "receivers that ask for 1 MiB and never read", attackWith(stalledReceivers)},
 	{"peer", "one client takes every connection it can get", attackWith(greedy)},
+	{"peer", "MNT and UMNT without end, for the log and the list of mounts", attackWith(mounts)},
 	{"peer", "1,000 connections that read", manyReaders},
 	{"peer", "10,000 idle connections", attackWith(idle)},
 }
@@ -54,13 +55,13 @@ func attackWith(attack func(*victim)) func(*trial) {
 		s := t.serve(export(dir, "fsid=1"), "--peer-timeout", peerTimeout.String(), "--max-connections", "12000")
 		v := &victim{trial: t, server: s, src: t.makeSource(s, dir, "f", 32<<20)}
 		v.root = get(t.dial(s).mount(dir))(t)
-		before := s.gauge()
+		before, began := s.gauge(), time.Now()
 		r := t.startReaders(s, v.src, 2, false)
 		attack(v)
 		r.checkPace(paceLimit)
 		s.checkMemory(0)
 		s.checkSettled(before)
-		if n := strings.Count(s.log.String(), "\n"); n > 100+int(t.long/time.Second) {
+		if n := strings.Count(s.log.String(), "\n"); n > 200+10*int(time.Since(began)/time.Second) {
 			t.errorf("the attack has made the server write %d lines to its log", n)
 		}
 		t.must(pingOnce(s.addr))
@@ -241,6 +242,28 @@ func duplicates(v *victim) {
 		go func() { _ = c.conn.Send(bytes.Repeat(wire.Mark(v.readRecord(1)), n)) }() // shows in the replies
 		for range n {
 			if err := v.takeReply(c, &v.src); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// mounts names another directory each time.
+func mounts(v *victim) {
+	v.crowd(4, func(rnd *rand.Rand) error {
+		c, err := dial(v.addr)
+		if err != nil {
+			return err
+		}
+		defer c.conn.Close()
+		_ = c.conn.SetLinger(0)
+		for range 50 {
+			path := v.path("data", strings.Repeat("x", rnd.IntN(900)))
+			if _, err := c.call(wire.Mount, 3, 1+2*rnd.Uint32N(2), wire.Enc(nil).Str(path)); err != nil {
+				return err
+			}
+			if _, err := c.mount(v.path("data")); err != nil {
 				return err
 			}
 		}

@@ -37,7 +37,8 @@ const (
 // reader reads at random places, several calls at a time, and checks that each is
 // answered once, with the right bytes. Where its connection may break it does
 // what the Linux client does: it connects again and sends the calls that have no
-// reply yet once more, under their old numbers.
+// reply yet once more, under their old numbers; and it repeats what gets
+// NFS3ERR_JUKEBOX.
 type reader struct {
 	t        *trial
 	addr     func() string
@@ -204,6 +205,11 @@ func (r *reader) check(rec []byte) error {
 		return wrong{fmt.Errorf("reply %+v", reply)}
 	}
 	got, err := decodeRead(&wire.Dec{B: reply.Results})
+	if r.mayBreak && errors.Is(err, status(wire.ErrJukebox)) { // once more, later
+		time.Sleep(time.Millisecond)
+		r.pending[reply.XID] = s
+		return r.send(reply.XID, s)
+	}
 	if err != nil {
 		return wrong{fmt.Errorf("READ at %d: %w", s.off, err)}
 	}

@@ -114,9 +114,8 @@ func notified(t *trial) {
 }
 
 // kept is the mask of the capabilities that serving takes (linux/capability.h):
-// DAC_READ_SEARCH, FOWNER, SETGID, SETUID, NET_BIND_SERVICE, SYS_ADMIN,
-// SYS_RESOURCE.
-const kept = 1<<2 | 1<<3 | 1<<6 | 1<<7 | 1<<10 | 1<<21 | 1<<24
+// DAC_READ_SEARCH, FOWNER, SETGID, SETUID, NET_BIND_SERVICE, SYS_ADMIN.
+const kept = 1<<2 | 1<<3 | 1<<6 | 1<<7 | 1<<10 | 1<<21
 
 // dropped: no thread of the server can get more than it needs, while it works and
 // after a hand-over.

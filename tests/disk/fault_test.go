@@ -186,6 +186,7 @@ func TestDrainWithHungDisk(t *testing.T) {
 		case <-h.s.Done():
 		case <-time.After(daemon.StopLimit):
 			t.Errorf("the server still runs %v after SIGTERM", daemon.StopLimit)
+			h.s.Dump()
 		}
 	})
 }

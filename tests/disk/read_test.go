@@ -99,6 +99,9 @@ func TestSideBySide(t *testing.T) {
 		for i := range int64(4) {
 			each = append(each, split(big, i*size, size, 128<<10))
 		}
+		// Without a scheduler nobody else merges requests.
+		must(t, d.SetScheduler("none"))
+		t.Cleanup(func() { must(t, d.SetScheduler("mq-deadline")) })
 		must(t, d.Reset())
 		readers{conns: 4, depth: 16}.read(t, s, interleaved(each...))
 		const all = 8 * size
@@ -118,6 +121,7 @@ func TestRequestsAreLong(t *testing.T) {
 	const size = 64 << 20
 	eachBackend(t, func(t *testing.T, b backend) {
 		d := modelled(t)
+		t.Cleanup(func() { must(t, d.SetScheduler("mq-deadline")) })
 		s := startServer(t, b, []string{d.Dir()})
 		f := makeFile(t, d.Dir(), "long", 5, size)
 		f.lookUp(dial(t, s))
@@ -136,7 +140,6 @@ func TestRequestsAreLong(t *testing.T) {
 				t.Errorf("%s: the disk read %d bytes for %d", scheduler, st.Bytes, size)
 			}
 		}
-		must(t, d.SetScheduler("mq-deadline"))
 	})
 }
 

@@ -190,9 +190,9 @@ func onBothNodes(t *testing.T, r *Report) {
 	checkReason(t, r, "no interface that is listened on has a known node")
 	at := func(name string) placed {
 		switch {
-		case strings.HasPrefix(name, "sl-n0-t"), name == "sl-s00":
+		case strings.HasPrefix(name, "sl-n0-"):
 			return placed{cpus0, "prefer:0"}
-		case strings.HasPrefix(name, "sl-n1-t"), name == "sl-s01":
+		case strings.HasPrefix(name, "sl-n1-"):
 			return placed{cpus1, "prefer:1"}
 		}
 		return placed{cpusAll, anyPolicy} // what serves both

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"runtime"
 
 	"golang.org/x/sys/unix"
@@ -17,8 +18,11 @@ import (
 
 // The main goroutine keeps the process's first thread: it stands for the process in
 // ps(1) and /proc/PID, and a goroutine that ends does not end it. So it is no thread
-// to be named and pinned.
-func init() { runtime.LockOSThread() }
+// to be pinned, and has the program's name even if that was executed by another.
+func init() {
+	runtime.LockOSThread()
+	rpc.NameThread(filepath.Base(os.Args[0]))
+}
 
 // planNUMA decides on which nodes the server's threads run. An error is a request
 // for what the machine does not have.
@@ -113,7 +117,9 @@ func (d *daemon) pinned(c ioctx.Config) ioctx.Config {
 func (d *daemon) pinnedRings(c sendpath.Config) sendpath.Config {
 	c.Lanes = max(1, len(d.plan.Nodes))
 	c.OnThread = func(lane int) error {
-		d.pin(d.plan.Place(lane))
+		at := d.plan.Place(lane)
+		rpc.NameThread(at.ThreadName("s", lane))
+		d.pin(at)
 		return nil
 	}
 	c.RingCPUs = func(lane int) []int { return d.plan.Place(lane).CPUs }

@@ -27,7 +27,7 @@ func TestNUMAErrors(t *testing.T) {
 		{"netdev=nosuchdev0", " lo"}, {"netdev=", "netdev=IF"},
 	} {
 		message := captureStderr(t, func() {
-			status := run([]string{"serve", t.TempDir(), "--listen", "127.0.0.1:0", "--rpcbind", "off",
+			status := run([]string{"serve", t.TempDir(), "--listen", "127.0.0.1:0", "--rpcbind", "off", "--sandbox", "off",
 				"--state-dir", t.TempDir(), "--log-level", "error", "--numa", row.value})
 			if status != exitUsage {
 				t.Errorf("%s: exit status %d, want %d", row.value, status, exitUsage)

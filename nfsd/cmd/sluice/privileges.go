@@ -25,8 +25,7 @@ var keptCapabilities = []int{
 	unix.CAP_DAC_READ_SEARCH,  // open_by_handle_at(2), reading what the caller may
 	unix.CAP_SETUID,           // the kernel checks permissions as the caller
 	unix.CAP_SETGID,           // his groups too
-	unix.CAP_SYS_ADMIN,        // a mount of its own for each export (open_tree(2))
-	unix.CAP_SYS_RESOURCE,     // pipes beyond fs.pipe-user-pages-soft
+	unix.CAP_SYS_ADMIN,        // a mount of its own for each export (open_tree(2)); pipes beyond fs.pipe-user-pages-soft
 	unix.CAP_FOWNER,           // cachestat(2) of files of others, since Linux 6.15
 	unix.CAP_NET_BIND_SERVICE, // ports below 1024, after a hand-over too
 }
@@ -63,8 +62,12 @@ func enterFence(stateDir string) (report string, err error) {
 	case !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EOPNOTSUPP):
 		return "", fmt.Errorf("landlock: %w", err)
 	}
+	exe, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
 	env := append(os.Environ(), fencedEnv+"="+strings.Join(said, ", "))
-	return "", os.NewSyscallError("execve", syscall.Exec("/proc/self/exe", os.Args, env))
+	return "", os.NewSyscallError("execve", syscall.Exec(exe, os.Args, env))
 }
 
 // dropCapabilities limits what the thread's next program can have. (Root has at

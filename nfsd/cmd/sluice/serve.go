@@ -228,9 +228,9 @@ func newLogger(format, level string) (*slog.Logger, error) {
 	o := &slog.HandlerOptions{Level: l}
 	switch format {
 	case "text":
-		return slog.New(slog.NewTextHandler(os.Stderr, o)), nil
+		return slog.New(newLimitHandler(slog.NewTextHandler(os.Stderr, o))), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(os.Stderr, o)), nil
+		return slog.New(newLimitHandler(slog.NewJSONHandler(os.Stderr, o))), nil
 	}
 	return nil, fmt.Errorf("--log-format %q: must be text or json", format)
 }

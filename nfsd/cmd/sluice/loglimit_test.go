@@ -1,0 +1,40 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A message that comes by the thousand is written a few times, other messages are
+// not held up by it, and what was left out is counted.
+func TestLogLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		log := slog.New(newLimitHandler(slog.NewTextHandler(&b, nil))).With("a", 1)
+		for range 1000 {
+			log.Info("often")
+		}
+		log.Info("once")
+		if n := strings.Count(b.String(), "msg=often"); n != logBurst {
+			t.Errorf("%d lines of 1000, want %d", n, logBurst)
+		}
+		if !strings.Contains(b.String(), "msg=once") {
+			t.Error("another message is left out too")
+		}
+		time.Sleep(10 * logEvery)
+		b.Reset()
+		for range 100 {
+			log.Info("often")
+		}
+		if n := strings.Count(b.String(), "msg=often"); n != 10 {
+			t.Errorf("%d lines after the time for 10", n)
+		}
+		if !strings.Contains(b.String(), "suppressed=950") {
+			t.Errorf("what was left out is not counted: %s", b.String())
+		}
+	})
+}
