@@ -18,7 +18,7 @@ import (
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 func newContext(t *testing.T, cfg Config) *Context {
-	cfg.MaxFiles, cfg.MaxPipes, cfg.Log = 64, 4, quiet
+	cfg.MaxFiles, cfg.MaxPipes, cfg.Log = 4096, 4, quiet
 	c := New(cfg)
 	t.Cleanup(c.Close)
 	return c

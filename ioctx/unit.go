@@ -27,9 +27,8 @@ type unit struct {
 	asked    time.Time // when it was queued
 	inFlight bool
 
-	op   uring.Op
-	b    [1]byte
-	done func(*unit, error)
+	op uring.Op
+	b  [1]byte
 }
 
 // wait is a READ that waits for one unit or several.

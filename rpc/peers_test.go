@@ -1,10 +1,13 @@
 package rpc
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -84,4 +87,62 @@ func TestPeerTimeout(t *testing.T) {
 	if n := s.Stats().Stalled; n != 1 {
 		t.Errorf("%d connections ended for a call that was not finished, want 1", n)
 	}
+}
+
+// A server that drains leaves a listener that others share to them: connections
+// that it does not take go there at once, however long it drains.
+func TestSharedListener(t *testing.T) {
+	first, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	addr := first.Addr().String()
+	fd, err := dupSocket(first.(*net.TCPListener))
+	must(t, err)
+	f := os.NewFile(uintptr(fd), "listener")
+	l, err := net.FileListener(f)
+	must(t, err)
+	f.Close()
+	old, err := NewServer(Config{Programs: []Program{testProgram()}, Threads: 2, MaxConns: 10})
+	must(t, err)
+	must(t, old.Listen(first.(*net.TCPListener)))
+	must(t, old.Start())
+	stuck := dialTest(t, addr)
+	must(t, stuck.(*net.TCPConn).SetReadBuffer(4096))
+	_, err = stuck.Write(bytes.Repeat(fragments(callRecord(1, 5, []byte{0, 0x0f, 0, 0})), 20)) // 983,040 bytes each
+	must(t, err)
+	for deadline := time.Now().Add(10 * time.Second); old.Stats().Calls["test/1/PAYLOAD"] == 0 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	next, err := NewServer(Config{Programs: []Program{testProgram()}, Threads: 2, MaxConns: 300})
+	must(t, err)
+	must(t, next.Listen(l.(*net.TCPListener)))
+	must(t, next.Start())
+	drained := make(chan error)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	go func() { drained <- old.Shutdown(ctx) }()
+	for !old.draining.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	began := threadTimes(old)
+	for range 200 {
+		c := dialTest(t, addr)
+		exchange(t, c, callRecord(1, 0, nil))
+	}
+	if n := next.Stats().Accepted; n != 200 {
+		t.Errorf("the other server has %d of 200 connections", n)
+	}
+	if used := threadTimes(old) - began; used > time.Second {
+		t.Errorf("the threads of the server that drains used %v meanwhile", used)
+	}
+	stuck.Close()
+	<-drained
+	must(t, next.Shutdown(ctx))
+}
+
+// threadTimes is the CPU time of a server's threads.
+func threadTimes(s *Server) (all time.Duration) {
+	for _, th := range s.threads {
+		all += threadTime(int(th.tid.Load()))
+	}
+	return all
 }

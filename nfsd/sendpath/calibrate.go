@@ -12,10 +12,14 @@ import (
 // into the batch.
 var measuredSizes = []int{16 << 10, 32 << 10, 64 << 10, 256 << 10, 1 << 20}
 
-// preferSplice is by how much another path must be cheaper than splicing to be
-// taken for large reads, in percent: less than that is noise, and splicing leaves
-// the memory's bandwidth to others.
-const preferSplice = 10
+// In percent, by how much another path must be cheaper than splicing to be taken
+// for large reads: less is noise, and splicing leaves the memory's bandwidth to
+// others. And by how much splicing must be cheaper than the batch for small ones:
+// calibration sends nothing else in between, which is when a batch pays.
+const (
+	preferSplice = 10
+	preferBatch  = 10
+)
 
 // Calibrate finds out, with Auto, what a read costs by each path, and takes the
 // cheapest for each size. It sends data in the page cache to itself over loopback,
@@ -97,7 +101,7 @@ func outOfTime(rounds int) error {
 func (s *Sender) decide() {
 	limit := measuredSizes[0] // always into the batch
 	for _, size := range measuredSizes {
-		if c := s.class(size); size <= InlineRead && c.calibrated[pathCopy] <= c.calibrated[pathSplice] {
+		if c := s.class(size); size <= InlineRead && c.calibrated[pathCopy]*100 <= c.calibrated[pathSplice]*(100+preferBatch) {
 			limit = size
 		}
 	}

@@ -5,8 +5,8 @@
 //
 // "make chaos" runs it for ten minutes and prints a report; CHAOS=2h makes that
 // two hours, CHAOS_SEED repeats the choices of an earlier run, CHAOS_ONLY names a
-// part of the faults. "go test ./tests/chaos" tries each fault once. It needs root, and lives in
-// namespaces of its own that take everything with them when it ends.
+// part of the faults. "go test ./tests/chaos" tries each fault once. It needs root,
+// and lives in namespaces of its own that take everything with them when it ends.
 //
 //	suite.go     faults, trials, the report
 //	world.go     namespaces, building the server

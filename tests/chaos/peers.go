@@ -284,9 +284,7 @@ func halfOpen(v *victim) {
 	time.Sleep(v.long)
 	for _, c := range all {
 		v.tried.Add(1)
-		if err := expectEnd(c); err != nil {
-			v.errorf("%w", err)
-		}
+		v.must(expectEnd(c))
 		c.conn.Close()
 	}
 	if st := get(v.status())(v.trial); st.RPC.Stalled == 0 {

@@ -49,7 +49,6 @@ type reader struct {
 	client  *client
 	xid     uint32
 	pending map[uint32]span
-	fresh   int // connections that have not had a reply
 }
 
 type span struct {

@@ -15,7 +15,9 @@ type Stats struct {
 	Requests uint64 `json:"requests"`
 	Seeks    uint64 `json:"seeks"`
 	Bytes    uint64 `json:"bytes"`
-	// Busy is how long the head was moving or reading, in nanoseconds.
+	// Busy is how long the head took for the seeks and transfers of the requests,
+	// in nanoseconds. Unlike the time that passed, it does not depend on what else
+	// the machine did.
 	Busy time.Duration `json:"busy_ns"`
 	// Waiting is how many requests the head has not got to, Deepest the most
 	// that ever were at once.
@@ -31,6 +33,15 @@ func (s Stats) MeanKiB() float64 {
 		return 0
 	}
 	return float64(s.Bytes) / 1024 / float64(s.Requests)
+}
+
+// HeadRate is what the head would have delivered without a pause, in bytes per
+// second.
+func (s Stats) HeadRate() float64 {
+	if s.Busy == 0 {
+		return 0
+	}
+	return float64(s.Bytes) / s.Busy.Seconds()
 }
 
 // request is a read that waits for the head.
@@ -139,7 +150,7 @@ func (d *drive) next() (*request, work, syscall.Errno) {
 func (d *drive) count(r *request, w work) {
 	d.stats.Requests++
 	d.stats.Bytes += uint64(r.n)
-	d.stats.Busy += w.end - w.begin
+	d.stats.Busy += w.cost
 	d.stats.Sizes[int(r.n>>10)]++
 	if w.sought {
 		d.stats.Seeks++

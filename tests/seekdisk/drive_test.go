@@ -32,11 +32,14 @@ func TestDriveTakesItsTime(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 	s := d.snapshot()
-	if s.Requests != 3 || s.Seeks != 1 || s.Bytes != 1_500_000 || s.Sizes[488] != 3 || s.Busy < 170*ms {
+	if s.Requests != 3 || s.Seeks != 1 || s.Bytes != 1_500_000 || s.Sizes[488] != 3 || s.Busy != 170*ms {
 		t.Errorf("counted %+v", s)
 	}
 	if got := s.MeanKiB(); got < 488.2 || got > 488.3 {
 		t.Errorf("mean %v KiB", got)
+	}
+	if got, want := s.HeadRate(), 1_500_000/0.170; got != want {
+		t.Errorf("the head's rate is %v, want %v", got, want)
 	}
 	d.reset()
 	if s = d.snapshot(); s.Requests != 0 || len(s.Sizes) != 0 {
@@ -148,6 +151,7 @@ func TestOptions(t *testing.T) {
 		"a negative rate":              {Rate: -1},
 		"a negative buffer":            {TrackBuffer: -1},
 		"a negative depth":             {NCQ: -1},
+		"too few tags":                 {Tags: 3},
 	} {
 		if o.setDefaults(); o.validate() == nil {
 			t.Errorf("%s is accepted", what)

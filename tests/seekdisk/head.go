@@ -43,25 +43,26 @@ func (h *head) pick(queue []*request) int {
 // work is what a request had the head do.
 type work struct {
 	begin, end time.Duration
+	cost       time.Duration // of the seek and the transfer
 	sought     bool
 }
 
 // serve moves the head through a request that is taken up at now.
 func (h *head) serve(r *request, now time.Duration) work {
-	w := work{sought: r.off != h.pos}
-	cost := h.transfer(r.n)
+	w := work{sought: r.off != h.pos, cost: h.transfer(r.n)}
+	if w.sought {
+		w.cost += h.seek
+	}
 	switch {
 	case !w.sought:
 		// The drive went on reading into its buffer since the last request.
 		w.begin = max(h.free, now-h.transfer(h.trackBuffer))
 	case r.arrived <= h.free:
 		w.begin = h.free // it was waiting: the head turned to it at once
-		cost += h.seek
 	default:
 		w.begin = now
-		cost += h.seek
 	}
-	w.end = max(w.begin+cost, now)
+	w.end = max(w.begin+w.cost, now)
 	h.pos, h.free = r.off+r.n, w.end
 	return w
 }

@@ -34,7 +34,11 @@ func TestHeadServe(t *testing.T) {
 	h := testHead(1)
 	for _, s := range steps {
 		got := h.serve(&request{off: s.off, n: s.n, arrived: s.arrived}, s.now)
-		if want := (work{s.begin, s.end, s.sought}); got != want {
+		cost := time.Duration(s.n) * ms / 100
+		if s.sought {
+			cost += 8 * ms
+		}
+		if want := (work{s.begin, s.end, cost, s.sought}); got != want {
 			t.Errorf("%s: %+v, want %+v", s.what, got, want)
 		}
 		if h.pos != s.off+s.n || h.free != got.end {

@@ -64,7 +64,7 @@ func awaitDetached(name string) error {
 // configureQueue gives the device's request queue the properties of a disk.
 func configureQueue(name string, o Options) error {
 	set := func(attr, value string) error { return writeQueue(name, attr, value) }
-	tags := fmt.Sprint(max(o.NCQ, minTags))
+	tags := fmt.Sprint(o.Tags)
 	return errors.Join(
 		set("rotational", "1"),
 		// Without a scheduler nr_requests is what the driver holds; a scheduler

@@ -21,6 +21,10 @@ type Options struct {
 	TrackBuffer int64
 	// NCQ is how many requests the drive holds and may choose from; default 1.
 	NCQ int
+	// Tags is how many requests the block device dispatches to the drive at once.
+	// What it has dispatched is out of the scheduler's hands. Default NCQ, but no
+	// fewer than minTags.
+	Tags int
 	// Scheduler is the I/O scheduler; default mq-deadline.
 	Scheduler string
 	// ReadAheadKB is the kernel's read-ahead; default 128, the kernel's own.
@@ -28,9 +32,7 @@ type Options struct {
 	ReadAheadKB int
 }
 
-// Tags of the block device: what it has dispatched to the drive is out of the
-// scheduler's hands. The kernel allows no fewer than minTags (block/blk.h,
-// BLKDEV_MIN_RQ).
+// minTags is the fewest that the kernel allows (block/blk.h, BLKDEV_MIN_RQ).
 const minTags = 4
 
 func (o *Options) setDefaults() {
@@ -39,6 +41,7 @@ func (o *Options) setDefaults() {
 	setDefault(&o.Seek, 8*time.Millisecond)
 	setDefault(&o.TrackBuffer, 2<<20)
 	setDefault(&o.NCQ, 1)
+	setDefault(&o.Tags, max(o.NCQ, minTags))
 	setDefault(&o.Scheduler, "mq-deadline")
 	setDefault(&o.ReadAheadKB, 128)
 	o.Seek, o.ReadAheadKB = max(o.Seek, 0), max(o.ReadAheadKB, 0)
@@ -59,6 +62,8 @@ func (o *Options) validate() error {
 		return fmt.Errorf("seekdisk: Rate %d: must be positive", o.Rate)
 	case o.TrackBuffer < 0:
 		return fmt.Errorf("seekdisk: TrackBuffer %d: must not be negative", o.TrackBuffer)
+	case o.Tags < minTags:
+		return fmt.Errorf("seekdisk: Tags %d: must be at least %d", o.Tags, minTags)
 	case o.NCQ < 1:
 		return fmt.Errorf("seekdisk: NCQ %d: must be positive", o.NCQ)
 	}

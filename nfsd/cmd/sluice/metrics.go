@@ -40,6 +40,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(connsDesc, s.RPC.Connections)
 	gauge(filesDesc, s.NFS.FilesOpen)
 	gauge(pipesDesc, s.NFS.PipesInUse)
+	for _, d := range s.NFS.IO.Devices {
+		collectDevice(ch, &d)
+	}
 	counter(readsDesc, s.NFS.Send.Inline, "inline")
 	counter(readsDesc, s.NFS.Send.Spliced, "splice")
 	counter(readsDesc, s.NFS.Send.Ringed, "uring")

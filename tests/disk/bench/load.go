@@ -33,9 +33,12 @@ type load struct {
 
 // figure is one measurement.
 type figure struct {
-	rate  float64 // bytes per second
-	disk  iostat.Columns
-	seeks uint64 // of a modelled disk
+	rate float64 // bytes per second
+	disk iostat.Columns
+	// Of a modelled disk: its seeks, and the rate at which its head would have
+	// delivered the same without a pause.
+	seeks    uint64
+	headRate float64
 }
 
 // serve starts a server that exports dir, for a measurement.

@@ -41,6 +41,7 @@ type bench struct {
 	dir    string // on the machine's own disk
 	work   string // for what is thrown away
 	rounds int
+	tags   int // of the modelled disk
 }
 
 var tables = []struct {
@@ -53,6 +54,7 @@ func run() error {
 	flag.StringVar(&b.server, "server", "bin/sluice", "the server's `program`")
 	flag.StringVar(&b.dir, "dir", filepath.Join(os.TempDir(), "sluice-disk-bench"), "`directory` on the disk to measure, where files are kept")
 	flag.IntVar(&b.rounds, "rounds", 3, "measurements of each row")
+	flag.IntVar(&b.tags, "tags", 0, "requests that the modelled disk takes at once; default the fewest, which leaves most to the scheduler")
 	flag.Parse()
 	if !private.Inside() {
 		return errors.New("this takes root: it mounts a disk")

@@ -32,7 +32,7 @@ var modes = []mode{
 
 // seekDisk is the table of the modelled rotational disk.
 func (b *bench) seekDisk() error {
-	d, err := seekdisk.Start(b.work, seekdisk.Options{})
+	d, err := seekdisk.Start(b.work, seekdisk.Options{Tags: b.tags})
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (b *bench) seekDisk() error {
 		return err
 	}
 	heading(fmt.Sprintf("Files read side by side from a modelled rotational disk (120 MB/s, 8 ms a seek), medians of %d; 128 KiB, 4 × 8 outstanding, 8 server threads.", b.rounds),
-		"scheduler", "files", "server", "MB/s", "of one local dd", "seeks", iostat.Header)
+		"scheduler", "files", "server", "MB/s", "of one local dd", "seeks", "head MB/s", iostat.Header)
 	for _, scheduler := range []string{"mq-deadline", "bfq", "none"} {
 		if err := d.SetScheduler(scheduler); err != nil {
 			return err
@@ -79,7 +79,7 @@ func (b *bench) oneScheduler(d *seekdisk.Disk, scheduler string, files []string)
 	base := median(rows[0].figures)
 	for _, r := range rows {
 		m := median(r.figures)
-		fmt.Printf("| %s | %.1f | %.2f | %d | %s |\n", r.name, m.mbs(), m.rate/base.rate, m.seeks, m.disk.Row())
+		fmt.Printf("| %s | %.1f | %.2f | %d | %.1f | %s |\n", r.name, m.mbs(), m.rate/base.rate, m.seeks, m.headRate/1e6, m.disk.Row())
 	}
 	return nil
 }
@@ -124,6 +124,6 @@ func (b *bench) counted(d *seekdisk.Disk, files []string, run func() (figure, er
 		return f, err
 	}
 	st, err := d.Stats()
-	f.seeks = st.Seeks
+	f.seeks, f.headRate = st.Seeks, st.HeadRate()
 	return f, err
 }

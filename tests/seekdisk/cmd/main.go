@@ -33,6 +33,7 @@ func run() error {
 	rate := flag.Int64("rate", 120, "transfer rate in `MB/s`")
 	seek := flag.Duration("seek", 8*time.Millisecond, "cost of a seek")
 	ncq := flag.Int("ncq", 1, "requests the drive chooses from")
+	tags := flag.Int("tags", 0, "requests dispatched to the drive at once (default those it chooses from, at least 4)")
 	buffer := flag.Int64("buffer", 2048, "track buffer in `KiB`")
 	scheduler := flag.String("scheduler", "mq-deadline", "I/O scheduler")
 	readAhead := flag.Int("read-ahead", 128, "the kernel's read-ahead in `KiB`")
@@ -49,7 +50,7 @@ func run() error {
 		*readAhead = -1
 	}
 	d, err := seekdisk.Start(flag.Arg(0), seekdisk.Options{
-		Size: *size << 20, Rate: *rate * 1e6, Seek: *seek, NCQ: *ncq, TrackBuffer: *buffer << 10,
+		Size: *size << 20, Rate: *rate * 1e6, Seek: *seek, NCQ: *ncq, Tags: *tags, TrackBuffer: *buffer << 10,
 		Scheduler: *scheduler, ReadAheadKB: *readAhead,
 	})
 	if err != nil {
