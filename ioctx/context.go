@@ -73,12 +73,17 @@ func New(cfg Config) *Context {
 	return c
 }
 
-// Close ends the submitters and closes the files.
+// Close ends the submitters and closes the files. It does not wait for long for a
+// disk that hangs: what is under way there ends with the process.
 func (c *Context) Close() {
 	close(c.stop)
 	<-c.stopped
+	end := time.After(closePatience)
 	for _, l := range c.lanes {
-		l.close()
+		if !l.close(end) {
+			c.cfg.Log.Warn("a disk does not answer: reads from it are left under way")
+			break
+		}
 	}
 	c.Files.Close()
 	c.Pipes.Close()

@@ -3,6 +3,7 @@ package ioctx
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -13,7 +14,8 @@ import (
 // through Context.complete unless there is an error.
 type lane interface {
 	submit(u *unit) error
-	close()
+	// close ends the lane; false if it has not ended by then.
+	close(end <-chan time.Time) bool
 }
 
 // openLanes starts the submitters, or threads in their place where the kernel
@@ -28,7 +30,7 @@ func (c *Context) openLanes() []lane {
 		l, err := newRingLane(c, i)
 		if err != nil {
 			for _, l := range lanes {
-				l.close()
+				l.close(nil) // nothing has been submitted
 			}
 			c.cfg.Log.Warn("no io_uring: data is read on threads, which do not share a kernel io_context", "error", err)
 			return []lane{newThreadLane(c)}
@@ -100,7 +102,15 @@ func (c *Context) setupWorkers(q uring.Queue, n int) error {
 	return nil
 }
 
-func (l *ringLane) close() { _ = l.loop.Close() }
+func (l *ringLane) close(end <-chan time.Time) bool {
+	l.loop.Stop()
+	select {
+	case <-l.loop.Done():
+		return true
+	case <-end:
+		return false
+	}
+}
 
 // submit has the kernel begin to read, on a worker: where the device's queue is
 // full, even that waits.
@@ -153,7 +163,7 @@ type threadLane struct{ ctx *Context }
 
 func newThreadLane(c *Context) *threadLane { return &threadLane{ctx: c} }
 
-func (l *threadLane) close() {}
+func (l *threadLane) close(<-chan time.Time) bool { return true }
 
 func (l *threadLane) submit(u *unit) error {
 	go func() { l.ctx.complete(u, l.read(u)) }()

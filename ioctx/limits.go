@@ -76,6 +76,9 @@ const (
 	// to come back later, and so is whoever asks for the device until it answers.
 	giveUpAfter = 10 * time.Second
 
+	// closePatience is how long Close waits for what is under way.
+	closePatience = 2 * time.Second
+
 	// ringEntries and opsInFlight size a submitter's ring; more than opsInFlight
 	// wait. workersMax bounds its io-wq workers: a device that hangs keeps up to
 	// demandsMax + unitsInFlight of them.

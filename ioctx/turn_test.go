@@ -21,8 +21,8 @@ type model struct {
 
 type modelLane struct{ taken []*unit }
 
-func (l *modelLane) submit(u *unit) error { l.taken = append(l.taken, u); return nil }
-func (l *modelLane) close()               {}
+func (l *modelLane) submit(u *unit) error        { l.taken = append(l.taken, u); return nil }
+func (l *modelLane) close(<-chan time.Time) bool { return true }
 
 const modelSize = 64 << 20
 

@@ -42,8 +42,8 @@ const (
 
 	// calibrateBytes are sent of one size by one path in one of calibrateRounds,
 	// but not more than calibrateOps reads; calibrateMax ends all of it.
-	calibrateBytes  = 4 << 20
-	calibrateOps    = 128
+	calibrateBytes  = 2 << 20
+	calibrateOps    = 64
 	calibrateRounds = 3
-	calibrateMax    = 250 * time.Millisecond
+	calibrateMax    = 150 * time.Millisecond
 )

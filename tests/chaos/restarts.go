@@ -182,6 +182,8 @@ func handOverFails(t *trial) {
 	r.stop()
 }
 
+// startLimit is for a machine that has time; beside other tests it may be five
+// times as much.
 const startLimit = 200 * time.Millisecond
 
 // manyExports measures from exec to the first answered call. On a busy machine
@@ -214,8 +216,12 @@ func manyExports(t *trial) {
 	t.must(s.start(port))
 	slices.Sort(all)
 	t.notef("%d to %d ms from exec to the first reply", all[0].Milliseconds(), all[len(all)-1].Milliseconds())
-	if all[0] > startLimit && !raceEnabled {
-		t.errorf("the fastest of %d starts took %v, at most %v wanted", len(all), all[0], startLimit)
+	limit := startLimit
+	if t.long < 3*time.Second {
+		limit *= 5
+	}
+	if all[0] > limit && !raceEnabled {
+		t.errorf("the fastest of %d starts took %v, at most %v wanted", len(all), all[0], limit)
 	}
 }
 

@@ -30,6 +30,9 @@ func (b *bench) ownDisk() error {
 	if err != nil {
 		return err
 	}
+	if ra, err := os.ReadFile("/sys/block/" + disk.Name + "/queue/read_ahead_kb"); err != nil || string(ra) != "128\n" {
+		fmt.Fprintf(os.Stderr, "bench: %s's read_ahead_kb is %s, the figures are meant for the usual 128\n", disk.Name, strings.TrimSpace(string(ra)))
+	}
 	s, err := b.serve(b.dir)
 	if err != nil {
 		return err
