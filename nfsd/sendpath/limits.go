@@ -42,8 +42,8 @@ const (
 
 	// calibrateBytes are sent of one size by one path in one of calibrateRounds,
 	// but not more than calibrateOps reads; calibrateMax ends all of it.
-	calibrateBytes  = 2 << 20
-	calibrateOps    = 64
+	calibrateBytes  = 1 << 20
+	calibrateOps    = 48
 	calibrateRounds = 3
-	calibrateMax    = 150 * time.Millisecond
+	calibrateMax    = 80 * time.Millisecond
 )

@@ -31,8 +31,9 @@ var peerFaults = []fault{
 	{"peer", "10,000 idle connections", attackWith(idle)},
 }
 
-// peerTimeout is --peer-timeout in these trials.
-const peerTimeout = 2 * time.Second
+// peerTimeout is --peer-timeout in these trials: short, but not so short that a
+// reader on a busy machine falls under it.
+const peerTimeout = 5 * time.Second
 
 // victim is what an attack is upon.
 type victim struct {

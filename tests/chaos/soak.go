@@ -50,7 +50,7 @@ func soak(t *trial) {
 		t.must(os.WriteFile(fmt.Sprintf("%s/%d", dir, i), bytes.Repeat([]byte{'x'}, 1<<(i%20)), 0o644))
 	}
 	metrics := freePort(t)
-	s := t.serve(export(dir, ""), "--metrics", metrics, "--peer-timeout", "1s")
+	s := t.serve(export(dir, ""), "--metrics", metrics, "--peer-timeout", peerTimeout.String())
 	src := t.makeSource(s, dir, "f", 64<<20)
 	root := get(t.dial(s).mount(dir))(t)
 	const warm = 3

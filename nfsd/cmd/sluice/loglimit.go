@@ -8,8 +8,8 @@ import (
 )
 
 // Clients can make the server log: each mount is a line. So that they cannot fill
-// a disk, lines of one message are let through at a rate; what is left out is
-// counted in the next that is not.
+// a disk, lines about a client are let through at a rate for each message; what
+// is left out is counted in the next that is not.
 const (
 	logBurst     = 50              // lines of one message at once
 	logEvery     = time.Second / 5 // and then one in so much time
@@ -27,6 +27,9 @@ func newLimitHandler(h slog.Handler) slog.Handler {
 }
 
 func (h limitHandler) Handle(ctx context.Context, r slog.Record) error {
+	if !aboutClient(r) {
+		return h.Handler.Handle(ctx, r)
+	}
 	ok, suppressed := h.limits.take(r.Message, r.Time)
 	if !ok {
 		return nil
@@ -35,6 +38,15 @@ func (h limitHandler) Handle(ctx context.Context, r slog.Record) error {
 		r.AddAttrs(slog.Int("suppressed", suppressed))
 	}
 	return h.Handler.Handle(ctx, r)
+}
+
+// aboutClient says that a record names a client, and so may be of its making.
+func aboutClient(r slog.Record) (yes bool) {
+	r.Attrs(func(a slog.Attr) bool {
+		yes = a.Key == "client" || a.Key == "peer"
+		return !yes
+	})
+	return yes
 }
 
 func (h limitHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
